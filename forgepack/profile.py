@@ -1,0 +1,135 @@
+"""A profile is the data that a release pins: geometry, recipe, repository, commit, known-bad digests.
+
+Profiles are JSON files in ``forgepack/profiles``; a new release is a new file, not new code. ``--profile`` takes
+a name from there or a path that ends in ``.json``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from forgepack.canonical import digest_json, parse_object
+from forgepack.errors import ForgepackError, UsageError
+from forgepack.geometry import Geometry, parse_geometry
+
+DEFAULT_PROFILE = "qwen3.8-27b-dflash2"
+SCHEMA = "forgepack.profile/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubPin:
+    """Where the checkpoint comes from: repository, full commit, and the only files to take."""
+
+    repo: str
+    commit: str
+    files: tuple[str, ...]
+    optional_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """How the drafter is quantized and which folds the package carries (contract, sections 3 and 4)."""
+
+    variant: str
+    mask_scale: float
+    damping: float
+    gptq_block: int
+    lloyd_iterations: int
+    lloyd_samples: int
+    resid_scale: float
+    lut_fold_down: float
+    lut_fold_default: float
+    feat_scale: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """Settings that the host must use with the package."""
+
+    compile_mode: int
+    draft_gap_ms: int
+    host_threads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetPin:
+    """What the profile knows of the target: its tokenizer, end tokens, mask token text, licence."""
+
+    name: str
+    tokenizer_sha256: str | None
+    used_tokens: int
+    mask_token_text: str
+    eos_tokens: tuple[int, ...]
+    licence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One release, as data. ``known_bad`` maps a file's sha256 to the reason why it is refused."""
+
+    name: str
+    package: str
+    licence: str
+    hub: HubPin
+    geometry: Geometry
+    recipe: Recipe
+    runtime: Runtime
+    target: TargetPin
+    known_bad: dict[str, str]
+    withdrawn: dict[str, str]
+    digest: str
+
+
+def profile_names() -> list[str]:
+    """Return the names of the profiles that ship with the tool."""
+    folder = resources.files("forgepack") / "profiles"
+    return sorted(f.name.removesuffix(".json") for f in folder.iterdir() if f.name.endswith(".json"))
+
+
+def load_profile(name: str = DEFAULT_PROFILE) -> Profile:
+    """Load a shipped profile by name or any profile by its path; raise UsageError when that can't be."""
+    if name.endswith(".json"):
+        try:
+            data = Path(name).read_bytes()
+        except OSError as err:
+            raise UsageError("the profile can't be read", where=name, found=err.strerror) from err
+    elif name in profile_names():
+        data = (resources.files("forgepack") / "profiles" / f"{name}.json").read_bytes()
+    else:
+        close = difflib.get_close_matches(name, profile_names(), n=1)
+        hint = f"did you mean {close[0]}?" if close else f"one of: {', '.join(profile_names())}"
+        raise UsageError("no such profile", found=name, hint=hint)
+    try:
+        return parse_profile(parse_object(data, where=name))
+    except UsageError:
+        raise
+    except ForgepackError as err:
+        raise UsageError(f"the profile is not valid: {err.what}", where=name, found=err.found) from err
+    except (KeyError, TypeError, ValueError) as err:
+        raise UsageError("the profile is not valid", where=name, found=str(err)) from err
+
+
+def parse_profile(raw: dict[str, Any]) -> Profile:
+    """Build a Profile from its JSON object; a missing, unknown or ill-typed key raises KeyError or TypeError."""
+    if raw.get("schema") != SCHEMA:
+        raise UsageError("not a profile of this tool", expected=SCHEMA, found=repr(raw.get("schema")))
+    hub, target = raw["hub"], raw["target"]
+    return Profile(
+        name=raw["name"],
+        package=raw["package"],
+        licence=raw["licence"],
+        hub=HubPin(
+            **{**hub, "files": tuple(hub["files"]), "optional_files": tuple(hub["optional_files"])},
+        ),
+        geometry=parse_geometry(raw["geometry"]),
+        recipe=Recipe(**raw["recipe"]),
+        runtime=Runtime(**raw["runtime"]),
+        target=TargetPin(**{**target, "eos_tokens": tuple(target["eos_tokens"])}),
+        known_bad=dict(raw["known_bad"]),
+        withdrawn=dict(raw["withdrawn"]),
+        digest=digest_json(raw),
+    )
