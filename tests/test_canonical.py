@@ -81,4 +81,4 @@ def test_an_object_is_demanded() -> None:
     """A file that must hold an object refuses a list, naming the type found."""
     with pytest.raises(CorruptError) as caught:
         parse_object(b"[1]", where="x")
-    assert (caught.value.code, caught.value.found) == ("json-type", "list")
+    assert ("json-type", "list") == (caught.value.code, caught.value.found)

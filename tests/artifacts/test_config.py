@@ -63,7 +63,7 @@ def faults(tmp_path: Path, config: dict[str, Any]) -> list[tuple[str, str]]:
 
 def test_the_release_config_has_no_fault(tmp_path: Path) -> None:
     """The public config of this drafter family is the profile's."""
-    assert faults(tmp_path, RELEASE) == []
+    assert [] == faults(tmp_path, RELEASE)
 
 
 CHANGES: dict[str, tuple[str, Any, str]] = {
@@ -115,7 +115,7 @@ def test_absent_taps_are_missing_never_derived(tmp_path: Path) -> None:
 
 def test_equal_numbers_in_other_spelling_pass(tmp_path: Path) -> None:
     """10000000 and 1e7 are one number."""
-    assert faults(tmp_path, RELEASE | {"rope_parameters": {"rope_theta": 1e7, "rope_type": "default"}}) == []
+    assert [] == faults(tmp_path, RELEASE | {"rope_parameters": {"rope_theta": 1e7, "rope_type": "default"}})
 
 
 def target(tmp_path: Path, config: Any) -> Path:
@@ -144,4 +144,4 @@ def test_a_target_needs_its_numbers(tmp_path: Path, value: Any) -> None:
     raw = {"hidden_size": value, "vocab_size": 40, "num_hidden_layers": 8}
     with pytest.raises(CorruptError) as caught:
         read_target_config(target(tmp_path, raw))
-    assert (caught.value.code, "hidden_size" in str(caught.value)) == ("config-value", True)
+    assert ("config-value", True) == (caught.value.code, "hidden_size" in str(caught.value))

@@ -141,7 +141,7 @@ def test_limit_names_both_sizes(tmp_path: Path) -> None:
     path.write_bytes(bytes(11))
     with pytest.raises(LimitError) as caught:
         read_bounded(path, 10)
-    assert (caught.value.expected, caught.value.found) == ("at most 10 bytes", "11 bytes")
+    assert ("at most 10 bytes", "11 bytes") == (caught.value.expected, caught.value.found)
 
 
 @given(st.binary(max_size=2000))
