@@ -54,7 +54,21 @@ def parse_json(data: bytes, *, where: str) -> Any:
             code="json-size",
         )
     text = _decode(data, where)
-    _check_depth(text, where)
+
+    try:
+        value = json.loads(text, **_hooks(where))
+    except json.JSONDecodeError as err:
+        found = f"{err.msg} at line {err.lineno} column {err.colno}"
+        raise _corrupt("the file is not valid JSON", where, found=found, code="json-syntax") from err
+    except RecursionError as err:
+        found = f"over {MAX_DEPTH} levels"
+        raise _corrupt("nested too deeply", where, found=found, code="json-depth") from err
+    _check_depth(value, where)
+    return value
+
+
+def _hooks(where: str) -> dict[str, Any]:
+    """Return the parser's hooks that refuse what two JSON parsers could read differently."""
 
     def refuse_constant(name: str) -> NoReturn:
         raise _corrupt("a value that JSON does not have", where, found=name, code="json-nonstandard")
@@ -78,22 +92,19 @@ def parse_json(data: bytes, *, where: str) -> Any:
             raise _corrupt("an integer is too long", where, found=f"{len(digits)} digits", code="json-nonstandard")
         return int(digits)
 
-    try:
-        return json.loads(
-            text, object_pairs_hook=unique, parse_constant=refuse_constant, parse_float=finite, parse_int=bounded
-        )
-    except json.JSONDecodeError as err:
-        found = f"{err.msg} at line {err.lineno} column {err.colno}"
-        raise _corrupt("the file is not valid JSON", where, found=found, code="json-syntax") from err
+    return {
+        "object_pairs_hook": unique,
+        "parse_constant": refuse_constant,
+        "parse_float": finite,
+        "parse_int": bounded,
+    }
 
 
 def parse_object(data: bytes, *, where: str) -> dict[str, Any]:
     """Parse strict JSON whose outermost value must be an object."""
     value = parse_json(data, where=where)
     if not isinstance(value, dict):
-        raise _corrupt(
-            "the JSON file must hold one object", where, found=type(value).__name__, code="json-type"
-        )
+        raise _corrupt("the JSON file must hold one object", where, found=type(value).__name__, code="json-type")
     return value
 
 
@@ -115,23 +126,17 @@ def _decode(data: bytes, where: str) -> str:
     return text
 
 
-def _check_depth(text: str, where: str) -> None:
-    """Refuse nesting over MAX_DEPTH before the recursive parser meets it."""
+def _check_depth(value: Any, where: str) -> None:
+    """Refuse nesting over MAX_DEPTH, so that no later walk over the value can overflow the stack."""
+    level = [value] if isinstance(value, dict | list) else []
     depth = 0
-    inside = escaped = False
-    for char in text:
-        if inside:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                inside = False
-        elif char == '"':
-            inside = True
-        elif char in "[{":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise _corrupt("nested too deeply", where, found=f"over {MAX_DEPTH} levels", code="json-depth")
-        elif char in "]}":
-            depth -= 1
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise _corrupt("nested too deeply", where, found=f"over {MAX_DEPTH} levels", code="json-depth")
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]

@@ -1,0 +1,93 @@
+"""The drafter checkpoint: config.json and model.safetensors, a closed set of BF16 tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.artifacts.config import DrafterConfig, read_drafter_config
+from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
+from forgepack.errors import CorruptError, ForgepackError, MissingError, NumericsError
+from forgepack.geometry import Geometry, Shape, checkpoint_tensors
+
+if TYPE_CHECKING:
+    from forgepack.artifacts.lock import CheckpointLock
+
+MODEL_FILE = "model.safetensors"
+CONFIG_FILE = "config.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint folder whose lock, config and header have been judged good; weights stay on disk."""
+
+    root: Path
+    config: DrafterConfig
+    weights: SafetensorsFile
+    lock: CheckpointLock | None = None
+
+    def tensor(self, name: str) -> npt.NDArray[np.float32]:
+        """Return one tensor as float32; NumericsError names the first non-finite value."""
+        values = np.asarray(self.weights.array(name), np.float32)
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            raise NumericsError(
+                f"{bad.size} values of a weight are not finite",
+                where=f"{self.weights.path}: {name}",
+                found=f"{values.flat[bad[0]]} at flat index {bad[0]}",
+                hint="fetch the checkpoint again and compare its digest",
+                code="nonfinite",
+            )
+        return values
+
+
+def read_checkpoint_files(root: Path, geometry: Geometry) -> tuple[DrafterConfig, SafetensorsFile]:
+    """Read config and header of a checkpoint folder and demand that both are those of ``geometry``."""
+    config = read_drafter_config(root / CONFIG_FILE)
+    for fault in config.faults(geometry):
+        raise CorruptError(
+            "config.json is not the profile's",
+            where=f"{config.path}: {fault.path}",
+            expected=fault.expected,
+            found=fault.found,
+            hint="choose the profile of this checkpoint, or fetch the pinned one",
+            code=f"config-{fault.code}",
+        )
+    weights = read_safetensors(root / MODEL_FILE)
+    for error in tensor_faults(weights, {n: ("BF16", s) for n, s in checkpoint_tensors(geometry).items()}):
+        raise error
+    return config, weights
+
+
+def read_checkpoint(root: Path, geometry: Geometry) -> Checkpoint:
+    """Read a checkpoint folder without judging its lock (the lock is attached once ``hub`` lands)."""
+    config, weights = read_checkpoint_files(root, geometry)
+    return Checkpoint(root=root, config=config, weights=weights)
+
+
+def tensor_faults(file: SafetensorsFile, expected: dict[str, tuple[str, Shape]]) -> Iterator[ForgepackError]:
+    """Yield every difference of ``file`` from a closed set of tensors, ``name -> (dtype, shape)``."""
+    for name, (dtype, shape) in expected.items():
+        info = file.tensors.get(name)
+        where = f"{file.path}: {name}"
+        if info is None:
+            yield MissingError("a tensor is missing", where=where, code="tensor-missing")
+        elif info.shape != shape:
+            yield CorruptError(
+                "a tensor has another shape",
+                where=where,
+                expected=str(list(shape)),
+                found=str(list(info.shape)),
+                code="tensor-shape",
+            )
+        elif info.dtype != dtype:
+            yield CorruptError(
+                "a tensor has another dtype", where=where, expected=dtype, found=info.dtype, code="tensor-dtype"
+            )
+    for name in sorted(set(file.tensors) - set(expected)):
+        yield CorruptError("a tensor is not expected", where=f"{file.path}: {name!r}", code="tensor-unexpected")

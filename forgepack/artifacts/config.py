@@ -1,0 +1,236 @@
+"""config.json of a drafter and of a target, parsed into the values that a contract compares.
+
+A drafter key that would change the maths and that this tool does not implement is a fault, never ignored:
+other public DFlash2 checkpoints set ``output_multiplier`` and ``final_logit_softcapping``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forgepack.artifacts.files import read_bounded
+from forgepack.canonical import parse_object, sha256_hex
+from forgepack.errors import CorruptError, ForgepackError
+from forgepack.geometry import Geometry
+
+ARCHITECTURE = "DFlash2DraftModel"
+
+# Keys whose given value alone is implemented; absent means the same.
+NEUTRAL: Mapping[str, tuple[Any, ...]] = {
+    "attention_bias": (False,),
+    "attention_dropout": (0, 0.0),
+    "is_causal": (False,),
+    "hidden_act": ("silu",),
+    "tie_word_embeddings": (False,),
+    "input_embedding_scale": (1, 1.0, None),
+    "output_multiplier": (1, 1.0, None),
+    "final_logit_softcapping": (None,),
+    "attn_logit_softcapping": (None,),
+    "logit_scale": (1, 1.0, None),
+    "rope_scaling": (None,),
+    "quantization_config": (None,),
+    "use_sliding_window": (True,),
+    "model_type": ("qwen3",),
+    "dtype": ("bfloat16",),
+    "torch_dtype": ("bfloat16",),
+}
+# Keys that say nothing about the maths of a drafter.
+INERT = frozenset(
+    {
+        "architectures",
+        "bos_token_id",
+        "eos_token_id",
+        "pad_token_id",
+        "initializer_range",
+        "max_position_embeddings",
+        "max_window_layers",
+        "transformers_version",
+        "use_cache",
+        "layer_types",
+        "_name_or_path",
+    }
+)
+_TOP: Mapping[str, str] = {
+    "hidden_size": "hidden",
+    "vocab_size": "vocab",
+    "num_hidden_layers": "layers",
+    "num_attention_heads": "heads",
+    "num_key_value_heads": "kv_heads",
+    "head_dim": "head_dim",
+    "intermediate_size": "intermediate",
+    "num_target_layers": "target_layers",
+    "sliding_window": "window",
+    "rms_norm_eps": "rms_eps",
+}
+_DFLASH: Mapping[str, str] = {
+    "block_size": "block",
+    "conv_group_size": "conv_group",
+    "conv_kernel_size": "conv_kernel",
+    "mask_token_id": "mask_token",
+    "selector_rank": "selector_rank",
+    "selector_top_k": "selector_top_k",
+    "target_layer_ids": "taps",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFault:
+    """One difference between a config and what is demanded: JSON path, both values, and a short code."""
+
+    path: str
+    expected: str
+    found: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrafterConfig:
+    """A drafter's config.json: raw object, identity of its bytes, and the taps as it states them."""
+
+    path: Path
+    raw: Mapping[str, Any]
+    sha256: str
+
+    @property
+    def taps(self) -> Any:
+        """``dflash_config.target_layer_ids`` as written, None when absent: never derived."""
+        inner = self.raw.get("dflash_config")
+        return inner.get("target_layer_ids") if isinstance(inner, dict) else None
+
+    def faults(self, geometry: Geometry) -> Iterator[ConfigFault]:
+        """Yield every way in which this config is not the one of ``geometry``."""
+        raw = self.raw
+        inner = raw.get("dflash_config")
+        if raw.get("architectures") != [ARCHITECTURE]:
+            yield _fault("architectures", [ARCHITECTURE], raw.get("architectures"), "kind")
+        yield from _compare(raw, _TOP, geometry, "")
+        if isinstance(inner, dict):
+            yield from _compare(inner, _DFLASH, geometry, "dflash_config.")
+            for key in sorted(set(inner) - set(_DFLASH)):
+                yield _fault(f"dflash_config.{key}", "absent", inner[key], "unknown-key")
+        else:
+            yield _fault("dflash_config", "an object", inner, "missing")
+        yield from self._rope_faults(geometry)
+        layer_types = raw.get("layer_types")
+        if layer_types is not None and layer_types != ["sliding_attention"] * geometry.layers:
+            yield _fault("layer_types", ["sliding_attention"] * geometry.layers, layer_types, "value")
+        yield from self._other_faults()
+
+    def _rope_faults(self, geometry: Geometry) -> Iterator[ConfigFault]:
+        rope, flat = self.raw.get("rope_parameters"), self.raw.get("rope_theta")
+        theta = rope.get("rope_theta") if isinstance(rope, dict) else flat
+        if not _same(theta, geometry.rope_theta):
+            yield _fault("rope_parameters.rope_theta", geometry.rope_theta, theta, "value")
+        if isinstance(rope, dict):
+            if flat is not None and not _same(flat, theta):
+                yield _fault("rope_theta", theta, flat, "conflict")
+            if rope.get("rope_type", "default") != "default":
+                yield _fault("rope_parameters.rope_type", "default", rope["rope_type"], "unimplemented")
+            for key in sorted(set(rope) - {"rope_theta", "rope_type"}):
+                yield _fault(f"rope_parameters.{key}", "absent", rope[key], "unimplemented")
+
+    def _other_faults(self) -> Iterator[ConfigFault]:
+        known = set(_TOP) | INERT | set(NEUTRAL) | {"dflash_config", "rope_parameters", "rope_theta"}
+        for key in sorted(self.raw):
+            value = self.raw[key]
+            if key in NEUTRAL and not any(_same(value, v) for v in NEUTRAL[key]):
+                code = "dtype" if key in ("dtype", "torch_dtype") else "unimplemented"
+                yield _fault(key, NEUTRAL[key][0], value, code)
+            elif key not in known:
+                yield _fault(key, "absent", value, "unknown-key")
+
+
+def _compare(
+    raw: Mapping[str, Any], keys: Mapping[str, str], geometry: Geometry, prefix: str
+) -> Iterator[ConfigFault]:
+    for key, name in keys.items():
+        expected = getattr(geometry, name)
+        expected = list(expected) if isinstance(expected, tuple) else expected
+        found = raw.get(key)
+        if not _same(found, expected):
+            yield _fault(prefix + key, expected, found, "missing" if key not in raw else "value")
+
+
+def _same(found: Any, expected: Any) -> bool:
+    """Equal in value and in JSON type: true is not 1, while 10000000 and 1e7 are one number."""
+    if isinstance(found, bool) or isinstance(expected, bool):
+        return found is expected
+    if isinstance(expected, list):
+        return isinstance(found, list) and len(found) == len(expected) and all(map(_same, found, expected))
+    return bool(found == expected)
+
+
+def _fault(path: str, expected: Any, found: Any, code: str) -> ConfigFault:
+    return ConfigFault(path=path, expected=str(expected), found=str(found)[:200], code=code)
+
+
+def read_drafter_config(path: Path) -> DrafterConfig:
+    """Read a drafter's config.json; its values are judged by ``DrafterConfig.faults``."""
+    data = read_bounded(path)
+    return DrafterConfig(path=path, raw=parse_object(data, where=str(path)), sha256=sha256_hex(data))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetConfig:
+    """A target's config.json: the values that a pair shares, taken from ``text_config`` where there is one.
+
+    ``conflicts`` lists keys that outer and nested object give different values for.
+    """
+
+    path: Path
+    raw: Mapping[str, Any]
+    sha256: str
+    hidden: int
+    vocab: int
+    layers: int
+    eos_tokens: tuple[int, ...]
+    conflicts: tuple[ConfigFault, ...]
+
+
+def read_target_config(path: Path) -> TargetConfig:
+    """Read a target's config.json; CorruptError when hidden size, vocabulary or layer count are not there."""
+    data = read_bounded(path)
+    raw = parse_object(data, where=str(path))
+    nested = raw.get("text_config")
+    inner = nested if isinstance(nested, dict) else raw
+    conflicts = () if inner is raw else tuple(_conflicts(raw, inner))
+    values: dict[str, Any] = {
+        key: inner.get(key, raw.get(key)) for key in ("hidden_size", "vocab_size", "num_hidden_layers")
+    }
+    for key, value in values.items():
+        if type(value) is not int or value <= 0:
+            raise _missing_value(path, key, value)
+    eos = inner.get("eos_token_id", raw.get("eos_token_id"))
+    eos_list = eos if isinstance(eos, list) else [] if eos is None else [eos]
+    if not all(type(e) is int for e in eos_list):
+        raise _missing_value(path, "eos_token_id", eos)
+    return TargetConfig(
+        path=path,
+        raw=raw,
+        sha256=sha256_hex(data),
+        hidden=values["hidden_size"],
+        vocab=values["vocab_size"],
+        layers=values["num_hidden_layers"],
+        eos_tokens=tuple(eos_list),
+        conflicts=conflicts,
+    )
+
+
+def _conflicts(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> Iterator[ConfigFault]:
+    # model_type and architectures name the wrapper outside and the text model inside: legal by design.
+    for key in sorted(set(outer) & set(inner) - {"model_type", "architectures", "transformers_version"}):
+        if not _same(outer[key], inner[key]):
+            yield _fault(f"text_config.{key}", outer[key], inner[key], "conflict")
+
+
+def _missing_value(path: Path, key: str, value: Any) -> ForgepackError:
+    return CorruptError(
+        "the target's config lacks a value",
+        where=f"{path}: {key}",
+        expected="a positive integer",
+        found=repr(value),
+        code="config-value",
+    )

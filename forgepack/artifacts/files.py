@@ -1,0 +1,128 @@
+"""Reading single files safely: regular files only, bounded sizes, absent never confused with unreadable."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from forgepack.errors import CorruptError, LimitError, MissingError, UnreadableError
+
+SMALL_FILE = 1 << 20
+CHUNK = 4 << 20
+_MAGICS = {
+    b"PK\x03\x04": "a zip archive",
+    b"\x80\x02": "a pickle",
+    b"\x80\x04": "a pickle",
+    b"GGUF": "a GGUF file",
+    b"\x1f\x8b": "a gzip file",
+    b"\x93NUMPY": "a NumPy array",
+}
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open ``path`` for reading if it is a regular file (links are followed); never blocks on a FIFO.
+
+    Raises MissingError, UnreadableError or CorruptError (code ``not-regular``).
+    """
+    where = str(path)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as err:
+        raise read_error(err, where) from err
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise CorruptError("not a regular file", where=where, expected="a regular file", code="not-regular")
+    try:
+        with os.fdopen(fd, "rb") as handle:
+            yield handle
+    except OSError as err:
+        raise read_error(err, where) from err
+
+
+def read_error(err: OSError, where: str) -> MissingError | UnreadableError | CorruptError:
+    """Map an OSError of opening or reading ``where`` to the error that names its cause."""
+    if err.errno in (errno.ENOENT, errno.ENOTDIR):
+        return MissingError("the file is missing", where=where, code="missing")
+    if err.errno == errno.ELOOP:
+        return CorruptError("a loop of symbolic links", where=where, code="link-loop")
+    if err.errno == errno.EISDIR:
+        return CorruptError("a folder stands where a file must be", where=where, code="not-regular")
+    if err.errno == errno.ENXIO:
+        return CorruptError("not a regular file", where=where, expected="a regular file", code="not-regular")
+    return UnreadableError("the file can't be read", where=where, found=err.strerror, code="unreadable")
+
+
+def read_bounded(path: Path, limit: int = SMALL_FILE) -> bytes:
+    """Return all bytes of a regular file of at most ``limit`` bytes; LimitError when it is larger."""
+    with open_regular(path) as handle:
+        data = handle.read(limit + 1)
+    if len(data) > limit:
+        size = path.stat().st_size
+        raise LimitError(
+            "the file is over the limit",
+            where=str(path),
+            expected=f"at most {limit} bytes",
+            found=f"{size} bytes",
+            code="size-limit",
+        )
+    return data
+
+
+def hash_file(path: Path, progress: Callable[[int], None] | None = None) -> tuple[int, str]:
+    """Return (bytes, sha256 hex) of a regular file, read once; UnreadableError when it changes meanwhile."""
+    digest = hashlib.sha256()
+    buffer = bytearray(CHUNK)
+    view = memoryview(buffer)
+    with open_regular(path) as handle:
+        before = os.fstat(handle.fileno())
+        count = 0
+        raw = handle.raw  # type: ignore[attr-defined]
+        while size := raw.readinto(view):
+            digest.update(view[:size])
+            count += size
+            if progress is not None:
+                progress(size)
+        after = os.fstat(handle.fileno())
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or count != after.st_size:
+        raise UnreadableError("the file changed while it was read", where=str(path), code="changed")
+    return count, digest.hexdigest()
+
+
+def sniff(head: bytes) -> str | None:
+    """Name what the first bytes of a file look like when they are a well-known wrong thing, else None."""
+    if head.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer"
+    start = head.lstrip()[:64].lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "an HTML page"
+    if start.startswith(b"<?xml"):
+        return "an XML document"
+    return next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
+
+
+def wrong_kind(path: Path, head: bytes, expected: str) -> CorruptError | None:
+    """Return the error for a file whose first bytes are a well-known wrong thing, or None."""
+    kind = sniff(head)
+    if kind is None:
+        return None
+    if kind == "a Git LFS pointer":
+        text = head[:400].decode("utf-8", "replace")
+        oid = next((w.removeprefix("sha256:") for w in text.split() if w.startswith("sha256:")), "unknown")
+        return CorruptError(
+            "a Git LFS pointer stands in place of the file",
+            where=str(path),
+            expected=expected,
+            found=f"a pointer to sha256 {oid}",
+            hint="download the file itself, e.g. with forgepack fetch",
+            code="lfs-pointer",
+        )
+    return CorruptError(
+        "the file is of another kind", where=str(path), expected=expected, found=kind, code="wrong-magic"
+    )

@@ -1,0 +1,275 @@
+"""Safetensors files, read strictly and written canonically, never whole in memory.
+
+The common library takes duplicate names, gaps and foreign bytes; a contract can't. The reader parses the header
+alone (at most 100 MB, 65,536 tensors) and hands out memory-mapped views. The writer sorts tensors by name, so
+equal content is equal bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.artifacts.files import open_regular, wrong_kind
+from forgepack.canonical import dump_compact, parse_object, sha256_hex
+from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError
+
+MAX_HEADER = 100_000_000
+MAX_TENSORS = 65_536
+DTYPES: dict[str, np.dtype[Any]] = {
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "F16": np.dtype(np.float16),
+    "F32": np.dtype(np.float32),
+    "F64": np.dtype(np.float64),
+    "I8": np.dtype(np.int8),
+    "U8": np.dtype(np.uint8),
+    "I16": np.dtype(np.int16),
+    "U16": np.dtype(np.uint16),
+    "I32": np.dtype(np.int32),
+    "U32": np.dtype(np.uint32),
+    "I64": np.dtype(np.int64),
+    "U64": np.dtype(np.uint64),
+    "BOOL": np.dtype(np.bool_),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorInfo:
+    """One tensor's place in its file; ``begin`` and ``end`` are absolute byte offsets."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetensorsFile:
+    """A parsed header over a file of ``size`` bytes; ``header_sha256`` covers the JSON header alone."""
+
+    path: Path
+    tensors: Mapping[str, TensorInfo]
+    metadata: Mapping[str, str]
+    size: int
+    header_sha256: str
+
+    def raw(self, name: str) -> npt.NDArray[np.uint8]:
+        """Return the tensor's bytes as a read-only memory-mapped array."""
+        info = self.info(name)
+        if info.begin == info.end:
+            return np.zeros(0, np.uint8)
+        return np.memmap(self.path, np.uint8, "r", info.begin, (info.end - info.begin,))
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """Return the tensor as a read-only memory-mapped array of its dtype and shape."""
+        info = self.info(name)
+        return self.raw(name).view(DTYPES[info.dtype]).reshape(info.shape)
+
+    def info(self, name: str) -> TensorInfo:
+        """Return where the tensor lies; MissingError when the file has none of that name."""
+        if name not in self.tensors:
+            raise MissingError("a tensor is missing", where=f"{self.path}: {name}", code="tensor-missing")
+        return self.tensors[name]
+
+
+def read_safetensors(path: Path) -> SafetensorsFile:
+    """Parse the header of ``path``; raise the first fault that ``inspect_safetensors`` finds."""
+    file, faults = inspect_safetensors(path)
+    if faults:
+        raise faults[0]
+    if file is None:
+        raise CorruptError("no safetensors header", where=str(path), code="header")
+    return file
+
+
+def inspect_safetensors(path: Path) -> tuple[SafetensorsFile | None, list[ForgepackError]]:
+    """Return the parsed file, where it can be parsed at all, and every fault of its header and layout.
+
+    Only MissingError and UnreadableError are raised: absence is the caller's to judge.
+    """
+    with open_regular(path) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        head = handle.read(512)
+        try:
+            header = _read_header(path, handle.read, head, size)
+            raw = parse_object(header, where=f"{path}: header")
+        except (CorruptError, LimitError) as err:
+            return None, [err]
+    metadata, faults = _metadata(path, raw.pop("__metadata__", {}))
+    if len(raw) > MAX_TENSORS:
+        found = f"{len(raw)} tensors"
+        limit = f"at most {MAX_TENSORS}"
+        return None, [
+            LimitError("too many tensors", where=str(path), expected=limit, found=found, code="tensor-count")
+        ]
+    start = 8 + len(header)
+    tensors: dict[str, TensorInfo] = {}
+    for name, entry in raw.items():
+        try:
+            tensors[name] = _parse_entry(path, name, entry, start)
+        except CorruptError as err:
+            faults.append(err)
+    if not faults:
+        faults.extend(_layout_faults(path, tensors, start, size))
+    file = SafetensorsFile(path=path, tensors=tensors, metadata=metadata, size=size, header_sha256=sha256_hex(header))
+    return file, faults
+
+
+def _read_header(path: Path, read: Callable[[int], bytes], head: bytes, size: int) -> bytes:
+    where = str(path)
+    wrong = wrong_kind(path, head, "a safetensors file")
+    if wrong is not None:
+        raise wrong
+    if size < 8:
+        raise _truncated(where, 8, size)
+    (length,) = struct.unpack("<Q", head[:8])
+    if length > MAX_HEADER:
+        raise LimitError(
+            "the header's declared length is over the limit",
+            where=where,
+            expected=f"at most {MAX_HEADER} bytes",
+            found=f"{length} bytes",
+            code="header-size",
+        )
+    if 8 + length > size:
+        raise _truncated(where, 8 + length, size)
+    header = (head[8:] + read(max(0, length - len(head) + 8)))[:length]
+    if not header.startswith(b"{"):
+        raise CorruptError("the header does not start with '{'", where=where, code="header")
+    return header
+
+
+def _truncated(where: str, expected: int, found: int) -> CorruptError:
+    return CorruptError(
+        f"the file is truncated, short by {expected - found} bytes",
+        where=where,
+        expected=f"{expected} bytes",
+        found=f"{found} bytes",
+        hint="fetch the file again",
+        code="truncated",
+    )
+
+
+def _metadata(path: Path, raw: Any) -> tuple[dict[str, str], list[ForgepackError]]:
+    if isinstance(raw, dict) and all(isinstance(v, str) for v in raw.values()):
+        return raw, []
+    return {}, [CorruptError("__metadata__ must map strings to strings", where=str(path), code="header")]
+
+
+def _parse_entry(path: Path, name: str, entry: Any, start: int) -> TensorInfo:
+    where = f"{path}: {name!r}"
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise CorruptError("a tensor needs dtype, shape and data_offsets alone", where=where, code="header")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if dtype not in DTYPES if isinstance(dtype, str) else True:
+        raise CorruptError("an unknown dtype", where=where, found=repr(dtype), code="dtype")
+    if not _naturals(shape) or not _naturals(offsets) or len(offsets) != 2:
+        raise CorruptError("shape and offsets must be natural numbers", where=where, code="header")
+    count = math.prod(shape) * DTYPES[dtype].itemsize
+    if offsets[1] - offsets[0] != count:
+        raise CorruptError(
+            "the offsets do not fit shape and dtype",
+            where=where,
+            expected=f"{count} bytes",
+            found=f"{offsets[1] - offsets[0]} bytes",
+            code="header-offsets",
+        )
+    return TensorInfo(name=name, dtype=dtype, shape=tuple(shape), begin=start + offsets[0], end=start + offsets[1])
+
+
+def _naturals(value: Any) -> bool:
+    return isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 62 for n in value)
+
+
+def _layout_faults(path: Path, tensors: Mapping[str, TensorInfo], start: int, size: int) -> Iterator[CorruptError]:
+    """Yield gaps, overlaps, truncation and trailing bytes: each its own code."""
+    at = start
+    for info in sorted(tensors.values(), key=lambda t: (t.begin, t.end)):
+        if info.begin != at:
+            kind = "gap" if info.begin > at else "overlap"
+            yield CorruptError(
+                f"{kind} of {abs(info.begin - at)} bytes before a tensor",
+                where=f"{path}: {info.name!r}",
+                code=f"header-{kind}",
+            )
+        at = max(at, info.end)
+    if size < at:
+        yield _truncated(str(path), at, size)
+    if size > at:
+        yield CorruptError(
+            f"{size - at} bytes follow the last tensor",
+            where=str(path),
+            expected=f"{at} bytes",
+            found=f"{size} bytes",
+            code="trailing-bytes",
+        )
+
+
+class SafetensorsWriter:
+    """Write a safetensors file tensor by tensor, in any order, through a memory map.
+
+    ``specs`` maps names to (dtype, shape). The header lists names sorted and is padded with spaces to 8 bytes.
+    Used as a context manager; on success the file is complete and flushed, on an error it is left to the caller's
+    staging folder to remove.
+    """
+
+    def __init__(
+        self, path: Path, specs: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str]
+    ) -> None:
+        self._path = path
+        self._infos: dict[str, TensorInfo] = {}
+        self._missing = set(specs)
+        header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+        offset = 0
+        for name in sorted(specs):
+            dtype, shape = specs[name]
+            end = offset + math.prod(shape) * DTYPES[dtype].itemsize
+            header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, end]}
+            self._infos[name] = TensorInfo(name=name, dtype=dtype, shape=shape, begin=offset, end=end)
+            offset = end
+        text = dump_compact(header)
+        text += b" " * (-len(text) % 8)
+        self._start = 8 + len(text)
+        with path.open("wb") as handle:
+            handle.write(struct.pack("<Q", len(text)) + text)
+            handle.truncate(self._start + offset)
+
+    def view(self, name: str) -> npt.NDArray[Any]:
+        """Return a writable memory-mapped view of the tensor; taking it counts as writing it."""
+        info = self._infos[name]
+        self._missing.discard(name)
+        if info.begin == info.end:
+            return np.zeros(info.shape, DTYPES[info.dtype])
+        count = info.end - info.begin
+        raw = np.memmap(self._path, np.uint8, "r+", self._start + info.begin, (count,))
+        return raw.view(DTYPES[info.dtype]).reshape(info.shape)
+
+    def write(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Copy ``array`` into the tensor; its dtype and shape must be the declared ones."""
+        view = self.view(name)
+        if array.dtype != view.dtype or array.shape != view.shape:
+            raise ValueError(f"{name}: {array.dtype}{array.shape} is not {view.dtype}{view.shape}")
+        view[...] = array
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            if self._missing:
+                raise ValueError(f"tensors never written: {sorted(self._missing)[:3]}")
+            with self._path.open("rb+") as handle:
+                os.fsync(handle.fileno())

@@ -1,0 +1,251 @@
+"""The target as a release root: model/ (config, tokenizer, embedding), coreai/ (manifest, packages), export/<name>/.
+
+Parts may lie elsewhere; whether parts belong together is judged by manifest.export and digests, not by
+folder names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.artifacts.config import TargetConfig, read_target_config
+from forgepack.artifacts.files import open_regular, read_bounded, wrong_kind
+from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
+from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
+from forgepack.artifacts.tree import unsafe_reason
+from forgepack.canonical import digest_json, parse_object, sha256_hex
+from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
+
+HEAD_FILE = "lm_head.safetensors"
+EMBEDDING_FILE = "embed_tokens_fp16.npy"
+MANIFEST_FILE = "manifest.json"
+MAX_CHUNKS = 1024
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetPaths:
+    """Where the three parts of a target lie; ``export`` is None when the release leaves it out."""
+
+    model: Path
+    build: Path
+    export: Path | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """One chunk of the target's build: package file name, layer range (inclusive), entries, taps inside."""
+
+    file: str
+    layers: tuple[int, int]
+    entries: tuple[str, ...]
+    taps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """coreai/manifest.json. ``export`` is the last part of what the file names; ``basis`` is rot1_basis."""
+
+    path: Path
+    raw: Mapping[str, Any]
+    sha256: str
+    digest: str
+    export: str
+    taps: tuple[int, ...]
+    block: int
+    contexts: tuple[int, ...]
+    chunks: tuple[Chunk, ...]
+    head_file: str
+    basis: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """The target's embedding table on disk: C-order float16 of ``shape``."""
+
+    path: Path
+    shape: tuple[int, int]
+    offset: int
+
+    def row(self, token: int) -> npt.NDArray[np.float16]:
+        """Return the float16 row (hidden,) of one token id."""
+        return np.array(self.table()[token])
+
+    def table(self) -> npt.NDArray[np.float16]:
+        """Return the whole table as a read-only memory map."""
+        return np.memmap(self.path, np.float16, "r", self.offset, self.shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A target whose parts have been parsed. ``head`` is the export's lm_head.safetensors, None without export."""
+
+    paths: TargetPaths
+    config: TargetConfig
+    tokenizer: Tokenizer
+    embedding: Embedding
+    manifest: Manifest
+    head: SafetensorsFile | None
+
+    @property
+    def head_package(self) -> Path:
+        """The target's own head package."""
+        return self.paths.build / self.manifest.head_file
+
+
+def locate_target(
+    root: Path | None, *, model: Path | None = None, build: Path | None = None, export: Path | None = None
+) -> TargetPaths:
+    """Find the parts below a release root unless given; UsageError for a path that does not exist."""
+    for given in (root, model, build, export):
+        if given is not None and not given.is_dir():
+            raise UsageError("no such folder", where=str(given), hint="name the target's release root")
+    if root is None and (model is None or build is None):
+        raise UsageError("the target is not named", hint="give TARGET, or --target-model and --target-build")
+    base = root if root is not None else Path()
+    model, build = model or base / "model", build or base / "coreai"
+    if export is None and root is not None:
+        export = _find_export(root, build)
+    return TargetPaths(model=model, build=build, export=export)
+
+
+def _find_export(root: Path, build: Path) -> Path | None:
+    """Find export/<manifest.export>, or the only folder in export/ (its directory may be named otherwise)."""
+    try:
+        named = root / "export" / read_manifest(build).export
+        if named.is_dir():
+            return named
+    except (CorruptError, MissingError, LimitError):
+        pass  # the manifest's own fault is reported where it is read
+    parent = root / "export"
+    folders = [p for p in sorted(parent.iterdir()) if p.is_dir()] if parent.is_dir() else []
+    return folders[0] if len(folders) == 1 else None
+
+
+def read_target(paths: TargetPaths) -> Target:
+    """Parse all parts of a target; each fault is raised by the part's own reader."""
+    head = None if paths.export is None else read_safetensors(paths.export / HEAD_FILE)
+    return Target(
+        paths=paths,
+        config=read_target_config(paths.model / "config.json"),
+        tokenizer=read_tokenizer(paths.model),
+        embedding=read_embedding(paths.model / EMBEDDING_FILE),
+        manifest=read_manifest(paths.build),
+        head=head,
+    )
+
+
+def read_embedding(path: Path) -> Embedding:
+    """Parse the npy header of the embedding; the file must be exactly header and C-order float16 rows."""
+    with open_regular(path) as handle:
+        head = handle.read(128)
+        wrong = None if head.startswith(b"\x93NUMPY") else wrong_kind(path, head, "a NumPy array")
+        if wrong is not None:
+            raise wrong
+        handle.seek(0)
+        try:
+            version = np.lib.format.read_magic(handle)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(handle, max_header_size=4096)
+        except (ValueError, EOFError, SyntaxError) as err:
+            raise CorruptError("not a NumPy array", where=str(path), found=str(err)[:200], code="npy") from err
+        offset = handle.tell()
+        size = handle.seek(0, 2)
+    if dtype != np.float16 or fortran or len(shape) != 2:
+        found = f"{dtype} {shape} {'Fortran' if fortran else 'C'} order"
+        raise CorruptError(
+            "the embedding has another form",
+            where=str(path),
+            expected="C-order float16 of two axes",
+            found=found,
+            code="npy-form",
+        )
+    expected = offset + shape[0] * shape[1] * 2
+    if size != expected:
+        code = "truncated" if size < expected else "trailing-bytes"
+        raise CorruptError(
+            "the embedding's size does not fit its header",
+            where=str(path),
+            expected=f"{expected} bytes",
+            found=f"{size} bytes",
+            code=code,
+        )
+    return Embedding(path=path, shape=(shape[0], shape[1]), offset=offset)
+
+
+def read_manifest(build: Path) -> Manifest:
+    """Parse coreai/manifest.json; CorruptError names the field that is missing or of a wrong type."""
+    path = build / MANIFEST_FILE
+    data = read_bounded(path, 16 << 20)
+    raw = parse_object(data, where=str(path))
+    head = _field(path, raw, "head", dict)
+    chunks = _field(path, raw, "chunks", list)
+    if len(chunks) > MAX_CHUNKS:
+        raise LimitError("too many chunks", where=str(path), found=str(len(chunks)), code="manifest")
+    export = _field(path, raw, "export", str)
+    return Manifest(
+        path=path,
+        raw=raw,
+        sha256=sha256_hex(data),
+        digest=digest_json(raw),
+        export=PurePosixPath(export).name,
+        taps=_integers(path, raw, "taps"),
+        block=_field(path, raw, "T", int),
+        contexts=_integers(path, raw, "ctxs"),
+        chunks=tuple(_chunk(path, n, chunk) for n, chunk in enumerate(chunks)),
+        head_file=_package_name(path, head, "head.file", "file"),
+        basis=raw.get("rot1_basis"),
+    )
+
+
+def _chunk(path: Path, number: int, raw: Any) -> Chunk:
+    if not isinstance(raw, dict):
+        raise CorruptError("a chunk must be an object", where=f"{path}: chunks[{number}]", code="manifest")
+    layers = _integers(path, raw, "layers")
+    if len(layers) != 2:
+        raise CorruptError("layers must be [first, last]", where=f"{path}: chunks[{number}].layers", code="manifest")
+    entries = _field(path, raw, "entries", list)
+    if not all(isinstance(e, str) for e in entries):
+        raise CorruptError("entries must be names", where=f"{path}: chunks[{number}].entries", code="manifest")
+    return Chunk(
+        file=_package_name(path, raw, f"chunks[{number}].file", "file"),
+        layers=(layers[0], layers[1]),
+        entries=tuple(entries),
+        taps=_integers(path, raw, "taps") if "taps" in raw else (),
+    )
+
+
+def _field(path: Path, raw: Mapping[str, Any], key: str, kind: type[_T]) -> _T:
+    value = raw.get(key)
+    if type(value) is not kind:
+        raise CorruptError(
+            "the manifest lacks a field",
+            where=f"{path}: {key}",
+            expected=kind.__name__,
+            found=repr(value)[:80],
+            code="manifest",
+        )
+    return value
+
+
+def _integers(path: Path, raw: Mapping[str, Any], key: str) -> tuple[int, ...]:
+    value = _field(path, raw, key, list)
+    if not all(type(v) is int for v in value):
+        raise CorruptError("not a list of integers", where=f"{path}: {key}", found=repr(value)[:80], code="manifest")
+    return tuple(value)
+
+
+def _package_name(path: Path, raw: Mapping[str, Any], label: str, key: str) -> str:
+    name = _field(path, raw, key, str)
+    reason = unsafe_reason(name)
+    if reason is not None:
+        raise CorruptError(
+            "a package's path is not safe", where=f"{path}: {label}", found=f"{name!r} {reason}", code="path-escape"
+        )
+    return name

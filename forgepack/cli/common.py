@@ -1,0 +1,105 @@
+"""What every command shares: options, talk on stderr, JSON on stdout."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from forgepack.canonical import dump_canonical
+from forgepack.errors import ForgepackError
+from forgepack.profile import DEFAULT_PROFILE
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Control characters, ANSI escapes, bidirectional marks and line separators: never sent to a terminal as they are.
+_HOSTILE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def escape(text: str) -> str:
+    """Return ``text`` with every control, bidirectional and surrogate character shown as an escape."""
+    return _HOSTILE.sub(lambda m: m.group().encode("unicode_escape").decode("ascii"), text)
+
+
+@dataclass(slots=True)
+class Talk:
+    """Messages for people, on stderr; ``quiet`` drops all but errors."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+    def say(self, text: str) -> None:
+        """Print one line unless quiet."""
+        if not self.quiet:
+            click.echo(escape(text), err=True)
+
+    def detail(self, text: str) -> None:
+        """Print one line when verbose."""
+        if self.verbose and not self.quiet:
+            click.echo(escape(text), err=True)
+
+    def error(self, err: ForgepackError) -> None:
+        """Print an error: its sentence, then each field on its own line."""
+        first, *rest = err.lines()
+        click.echo(f"forgepack: error: {escape(first)}", err=True)
+        for line in rest:
+            click.echo(escape(line), err=True)
+
+    @property
+    def live(self) -> bool:
+        """Whether a live display may be drawn: stderr is a terminal and not quiet."""
+        return sys.stderr.isatty() and not self.quiet
+
+
+def talk_of(ctx: click.Context) -> Talk:
+    """Return the Talk of the running command line."""
+    root = ctx.find_root()
+    return root.obj if isinstance(root.obj, Talk) else Talk()
+
+
+def echo_json(value: Any) -> None:
+    """Write canonical JSON to stdout."""
+    sys.stdout.buffer.write(dump_canonical(value))
+    sys.stdout.buffer.flush()
+
+
+def profile_option(command: F) -> F:
+    """Add --profile: a shipped profile's name or a path that ends in .json."""
+    return click.option(
+        "--profile",
+        "profile_name",
+        default=DEFAULT_PROFILE,
+        show_default=True,
+        metavar="NAME",
+        envvar="FORGEPACK_PROFILE",
+        help="Profile that judges: a shipped name or a path ending in .json.",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """Add --json: the result as JSON on stdout."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")(command)
+
+
+def force_option(command: F) -> F:
+    """Add --force: replace an existing output."""
+    return click.option("--force", is_flag=True, help="Replace an existing output.")(command)
+
+
+def target_options(command: F) -> F:
+    """Add --target-model, --target-build and --target-export: parts that lie outside the release root."""
+    for part in ("export", "build", "model"):
+        command = click.option(
+            f"--target-{part}",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help=f"The target's {part} folder when it lies outside the release root.",
+        )(command)
+    return command

@@ -1,0 +1,143 @@
+"""Entry point: lazy commands, and the one guard that turns every outcome into its documented exit code."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from forgepack import __version__
+from forgepack.cli.common import Talk, escape
+from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "fetch": ("fetch", "Download the checkpoint at a pinned commit."),
+    "quantize": ("quantize", "Quantize a checkpoint: LUT4 GPTQ, INT8 kernel projections."),
+    "emit": ("emit", "Emit the Core AI package and its sidecar."),
+    "verify": ("verify", "Verify that a package and a target belong together."),
+    "replay": ("replay", "Measure acceptance and agreement on recorded traces."),
+    "demo": ("demo", "Run the whole job on the embedded miniature, and sabotage it."),
+    "explain": ("explain", "Explain a rule of the verifier."),
+    "schema": ("schema", "Print a JSON Schema by name."),
+}
+
+EPILOG = """\b
+Exit codes:
+  0    the command did its work; all required checks ran and passed
+  1    the contract is refused: a fault in the content of what is verified
+  2    usage or configuration
+  3    nothing to verify: the folder holds no package
+  4    an input can't be read, is over a limit, corrupt or of the wrong identity
+  5    output could not be written
+  6    hub or network
+  7    Core AI or Core ML missing on this platform, or its toolchain failed
+  70   internal error
+  130  interrupted
+"""
+
+
+class LazyGroup(click.Group):
+    """Commands whose modules are imported when they are called, so that --help stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(f"forgepack.cli.{module}"), module)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name the closest one."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f" Did you mean {close[0]}?" if close else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, "--version", prog_name="forgepack")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on stderr.")
+@click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
+@click.pass_context
+def forgepack(ctx: click.Context, *, quiet: bool, verbose: bool) -> None:
+    """Package and verify a speculative-decoding release for Apple silicon.
+
+    fetch -> quantize -> emit -> verify: each step writes files with digests, and no step trusts the one before.
+    """
+    ctx.obj = Talk(quiet=quiet, verbose=verbose)
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; errors go to stderr in one form."""
+    talk = Talk()
+    try:
+        result = forgepack.main(args=args, prog_name="forgepack", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except ForgepackError as err:
+        talk.error(err)
+        return err.exit_code
+    except click.exceptions.Exit as err:
+        return err.exit_code
+    except click.ClickException as err:
+        usage = err.ctx.get_usage() + "\n" if isinstance(err, click.UsageError) and err.ctx else ""
+        click.echo(f"{usage}forgepack: error: {escape(err.format_message())}", err=True)
+        return UsageError.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("forgepack: interrupted", err=True)
+        return 130
+    except OSError as err:
+        return _os_failure(err)
+    except BaseException as err:
+        if isinstance(err, SystemExit | GeneratorExit):
+            raise
+        return _internal(err)
+
+
+def _os_failure(err: OSError) -> int:
+    """Return 5 where stdout was closed or a disk is full or read-only; any other escaped OSError is internal."""
+    if err.errno == errno.EPIPE:  # the reader has gone: keep the interpreter's last flush from failing again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OutputError.exit_code
+    if err.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        full = OutputError("the output could not be written", where=str(err.filename or ""), found=err.strerror)
+        Talk().error(full)
+        return OutputError.exit_code
+    return _internal(err)
+
+
+def _internal(err: BaseException) -> int:
+    import traceback
+
+    click.echo(f"forgepack: internal error: {escape(f'{type(err).__name__}: {err}')}", err=True)
+    click.echo(escape("".join(traceback.format_tb(err.__traceback__)[-3:])), err=True)
+    click.echo("  next: report this with the command line and the text above", err=True)
+    return InternalError.exit_code
+
+
+def entry() -> None:
+    """Console script."""
+    sys.exit(run())
