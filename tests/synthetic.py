@@ -50,7 +50,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def make_profile(geometry: Geometry = GEOMETRY, **recipe: Any) -> Profile:
-    """The release profile with another name, repository and geometry."""
+    """Return the release profile with another name, repository and geometry."""
     return parse_profile(profile_json(geometry, **recipe))
 
 
@@ -89,7 +89,7 @@ def make_embedding(geometry: Geometry = GEOMETRY, seed: int = 1) -> npt.NDArray[
 
 
 def make_head(geometry: Geometry = GEOMETRY, seed: int = 2) -> Tensors:
-    """The tensors of lm_head.safetensors."""
+    """Return the tensors of lm_head.safetensors."""
     rng = np.random.default_rng(seed)
     return {
         "lm_head.lut": np.sort(rng.standard_normal(16)).astype(np.float16)[:, None],
@@ -131,9 +131,9 @@ def record(weights: Tensors, *, length: int, plen: int, seed: int, geometry: Geo
     """
     rng = np.random.default_rng(seed)
     mix = np.random.default_rng(99).standard_normal((6, geometry.features))
-    features = rng.standard_normal((length - 1, 6)) @ mix + 0.3 * rng.standard_normal((length - 1, geometry.features))
-    features[:, ::17] *= 8
-    features = features.astype(np.float16)
+    loud = rng.standard_normal((length - 1, 6)) @ mix + 0.3 * rng.standard_normal((length - 1, geometry.features))
+    loud[:, ::17] *= 8
+    features = loud.astype(np.float16)
     tokens = rng.integers(0, geometry.vocab - 4, length).astype(np.int32)
     drafter, p, accepted = plain_drafter(weights, geometry), plen, []
     drafter.add_context(features[:plen], 0)
@@ -180,5 +180,5 @@ def write_tensors(path: Path, tensors: Tensors) -> Path:
 
 
 def smaller(**changes: Any) -> Geometry:
-    """The synthetic geometry with some numbers changed."""
+    """Return the synthetic geometry with some numbers changed."""
     return replace(GEOMETRY, **changes)

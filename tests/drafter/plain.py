@@ -5,7 +5,8 @@ Written apart from the product: no shared code, loops where the product batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ F64 = npt.NDArray[np.float64]
 
 
 def norm(x: F64, gain: F64, eps: float) -> F64:
-    return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * gain
+    out: F64 = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * gain
+    return out
 
 
 class PlainDrafter:
@@ -50,9 +52,9 @@ class PlainDrafter:
             n = norm(x, self.w[name + "input_layernorm.weight"], g.rms_eps)
             if layer == 0:
                 n[1:] *= self.mask_scale
-            x = x + self._around(name + "attention_conv", n, lambda u, lay=layer: self._attend(lay, u, position))
+            x = x + self._around(name + "attention_conv", n, partial(self._attend, layer, position))
             n = norm(x, self.w[name + "post_attention_layernorm.weight"], g.rms_eps)
-            x = x + self._around(name + "mlp_conv", n, lambda u, pre=name: self._mlp(pre, u))
+            x = x + self._around(name + "mlp_conv", n, partial(self._mlp, name))
         return norm(x, self.w["norm.weight"], g.rms_eps)
 
     def propose(self, anchor: int, position: int) -> list[int]:
@@ -68,7 +70,7 @@ class PlainDrafter:
             out.append(previous)
         return out
 
-    def _around(self, name, n, inner):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def _around(self, name: str, n: F64, inner: Callable[[F64], F64]) -> F64:
         g = self.g
         d = (n @ self.w[name + ".kernel_projection.weight"].T).reshape(g.block, 2, g.conv_kernel, g.groups)
         base = self.w[name + ".base_kernel"]
@@ -87,9 +89,8 @@ class PlainDrafter:
         half = self.g.head_dim // 2
         angle = position * self.g.rope_theta ** (-np.arange(half) / half)
         low, high = x[:half], x[half:]
-        return np.concatenate(
-            [low * np.cos(angle) - high * np.sin(angle), high * np.cos(angle) + low * np.sin(angle)]
-        )
+        cos, sin = np.cos(angle), np.sin(angle)
+        return np.concatenate([low * cos - high * sin, high * cos + low * sin])
 
     def _key_value(self, layer: int, row: F64, position: int) -> list[tuple[F64, F64]]:
         g, name = self.g, f"layers.{layer}.self_attn."
@@ -98,7 +99,7 @@ class PlainDrafter:
         gain = self.w[name + "k_norm.weight"]
         return [(self._turn(norm(k, gain, g.rms_eps), position), v) for k, v in zip(keys, values, strict=True)]
 
-    def _attend(self, layer: int, u: F64, position: int) -> F64:
+    def _attend(self, layer: int, position: int, u: F64) -> F64:
         g, name = self.g, f"layers.{layer}.self_attn."
         seen = [(at, self._key_value(layer, row, at)) for at, row in self.slots.values()]
         seen += [(position + t, self._key_value(layer, u[t], position + t)) for t in range(g.block)]
@@ -117,4 +118,5 @@ class PlainDrafter:
     def _mlp(self, name: str, u: F64) -> F64:
         gate, up, down = (self.w[f"{name}mlp.{p}_proj.weight"] for p in ("gate", "up", "down"))
         z = u @ gate.T
-        return (z / (1 + np.exp(-z)) * (u @ up.T)) @ down.T
+        out: F64 = (z / (1 + np.exp(-z)) * (u @ up.T)) @ down.T
+        return out
