@@ -1,0 +1,40 @@
+# The two commands are `make demo` and `make test`; both make .venv on the first run and reuse it afterwards.
+PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint check clean
+.DEFAULT_GOAL := help
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "forgepack needs Python 3.11 to 3.14 on the PATH" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/installed-dev: pyproject.toml $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --group test --group lint
+	@touch $@
+
+demo: $(VENV)/installed  ## run the whole job on the embedded miniature
+	$(BIN)/forgepack demo $(ARGS)
+
+test: $(VENV)/installed-dev  ## run the test suite
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/installed-dev  ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint test  ## what CI runs
+
+clean:  ## remove the environment and build output
+	rm -rf $(VENV) build dist

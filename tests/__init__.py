@@ -1,0 +1,1 @@
+"""The suite mirrors the package; each test states a behaviour."""
