@@ -100,7 +100,7 @@ def report_json(report: FetchReport) -> dict[str, Any]:
     """Return the report as the JSON object that --json prints; keys do not depend on what was done."""
     return {
         "schema": "forgepack.fetch-report/1",
-        "profile_repo": report.repo,
+        "repo": report.repo,
         "commit": report.commit,
         "adopted": report.adopted,
         "dry_run": report.dry_run,
