@@ -84,9 +84,12 @@ def read_npz(path: Path) -> NpzFile:
         head = handle.read(64)
         if not head.startswith(b"PK\x03\x04"):
             raise wrong_kind(path, head, "an archive of np.savez") or _corrupt("not an archive of np.savez", path)
-        _check_directory(handle, path)
+        count = _check_directory(handle, path)
         try:
             with zipfile.ZipFile(handle) as archive:
+                if len(archive.infolist()) != count:
+                    found = f"{len(archive.infolist())} members, {count} declared"
+                    raise _corrupt("the zip archive is damaged", path, found=found)
                 return NpzFile(path=path, arrays=_read_members(archive, path), state=_state(handle))
         except _ZIP_FAULTS as err:
             raise _corrupt("the zip archive is damaged", path, found=str(err)) from err
@@ -97,8 +100,8 @@ def _state(handle: BinaryIO) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _check_directory(handle: BinaryIO, path: Path) -> None:
-    """Judge member count and directory size before zipfile reads the directory whole."""
+def _check_directory(handle: BinaryIO, path: Path) -> int:
+    """Judge member count and directory size before zipfile reads the directory whole; return the count."""
     size = handle.seek(0, 2)
     handle.seek(max(0, size - _EOCD.size - _LOCATOR.size))
     tail = handle.read()
@@ -121,6 +124,7 @@ def _check_directory(handle: BinaryIO, path: Path) -> None:
                 found=str(found),
                 code="npz-limit",
             )
+    return int(count)
 
 
 def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, NpzArray]:
