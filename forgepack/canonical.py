@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 from forgepack.errors import CorruptError, LimitError
@@ -64,6 +65,7 @@ def parse_json(data: bytes, *, where: str) -> Any:
         found = f"over {MAX_DEPTH} levels"
         raise _corrupt("nested too deeply", where, found=found, code="json-depth") from err
     _check_depth(value, where)
+    _check_surrogates(text, value, where)
     return value
 
 
@@ -124,6 +126,18 @@ def _decode(data: bytes, where: str) -> str:
     if "\x00" in text:
         raise _corrupt("the file holds NUL bytes", where, found="NUL", code="json-encoding")
     return text
+
+
+def _check_surrogates(text: str, value: Any, where: str) -> None:
+    """Refuse half of a surrogate pair: no UTF-8 file could hold that text again."""
+    if re.search(r"\\u[dD][89a-fA-F]", text) is None:
+        return
+    try:
+        dump_compact(value)
+    except UnicodeEncodeError as err:
+        raise _corrupt(
+            "half of a surrogate pair", where, found=ascii(err.object[err.start]), code="json-encoding"
+        ) from err
 
 
 def _check_depth(value: Any, where: str) -> None:

@@ -49,6 +49,8 @@ BAD: dict[str, tuple[bytes, str]] = {
     "UTF-16": ('{"a":1}'.encode("utf-16"), "json-encoding"),
     "UTF-16 without mark": ('{"a":1}'.encode("utf-16-le"), "json-encoding"),
     "not UTF-8": (b'{"a":"\xff"}', "json-encoding"),
+    "half a surrogate pair": (b'{"a":"\\ud800"}', "json-encoding"),
+    "half a pair as key": (b'{"\\uDFFF":1}', "json-encoding"),
     "trailing data": (b"{} {}", "json-syntax"),
     "empty": (b"", "json-syntax"),
     "cut": (b'{"a":', "json-syntax"),

@@ -48,7 +48,7 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     return Tokenizer(
         path=path,
         sha256=sha256_hex(data),
-        semantic_sha256=digest_json(_meaning(raw, tokens)),
+        semantic_sha256=digest_json(_meaning(path, raw, tokens)),
         tokens=tokens,
         template_sha256=template,
         settings_sha256=settings,
@@ -67,9 +67,9 @@ def _tokens(path: Path, raw: Mapping[str, Any]) -> dict[int, str]:
     else:
         raise CorruptError("the tokenizer has no vocabulary", where=f"{path}: model.vocab", code="tokenizer")
     added = raw.get("added_tokens", [])
-    if not isinstance(added, list):
-        raise CorruptError("added_tokens must be a list", where=str(path), code="tokenizer")
-    pairs += [(entry.get("content"), entry.get("id")) for entry in added if isinstance(entry, dict)]
+    if not isinstance(added, list) or not all(isinstance(entry, dict) for entry in added):
+        raise CorruptError("added_tokens must be a list of objects", where=str(path), code="tokenizer")
+    pairs += [(entry.get("content"), entry.get("id")) for entry in added]
     tokens: dict[int, str] = {}
     for text, number in pairs:
         if type(number) is not int or number < 0 or not isinstance(text, str):
@@ -82,11 +82,13 @@ def _tokens(path: Path, raw: Mapping[str, Any]) -> dict[int, str]:
     return tokens
 
 
-def _meaning(raw: Mapping[str, Any], tokens: Mapping[int, str]) -> dict[str, Any]:
+def _meaning(path: Path, raw: Mapping[str, Any], tokens: Mapping[int, str]) -> dict[str, Any]:
     model = {k: v for k, v in raw["model"].items() if k not in ("vocab", "merges")}
-    merges = raw["model"].get("merges") or []
-    pairs = [m.split(" ", 1) if isinstance(m, str) else m for m in merges]
-    added = sorted((a for a in raw.get("added_tokens", [])), key=lambda a: int(a["id"]))
+    added = sorted(raw.get("added_tokens", []), key=lambda a: int(a["id"]))
+    merges = raw["model"].get("merges")
+    if not isinstance(merges, list | None):
+        raise CorruptError("merges must be a list", where=f"{path}: model.merges", code="tokenizer")
+    pairs = [_merge(path, merge) for merge in merges or []]
     return {
         "tokens": [[n, tokens[n]] for n in sorted(tokens)],
         "model": {k: v for k, v in model.items() if v is not None},
@@ -94,6 +96,15 @@ def _meaning(raw: Mapping[str, Any], tokens: Mapping[int, str]) -> dict[str, Any
         "added_tokens": added,
         "pipeline": {k: raw.get(k) for k in _PIPELINE},
     }
+
+
+def _merge(path: Path, merge: Any) -> list[str]:
+    """Return one merge as a pair, whether it was written as a pair or as a string with one space."""
+    pair = merge.split(" ") if isinstance(merge, str) else merge
+    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+        found = repr(merge)[:80]
+        raise CorruptError("a merge needs two parts", where=f"{path}: model.merges", found=found, code="tokenizer")
+    return pair
 
 
 def _settings(folder: Path) -> tuple[str | None, str | None]:
