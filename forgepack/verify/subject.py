@@ -1,0 +1,155 @@
+"""The pair under verification: every input of the rules, read lazily and once.
+
+Attributes are inputs; ``Pair.inputs`` lists them all. Depth says at which depth an input may be read: header inputs
+never read a file over 1 MB in whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from forgepack.artifacts.aimodel import AssetFiles, read_asset_files
+from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter_config, read_target_config
+from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.safetensors_file import SafetensorsFile, inspect_safetensors
+from forgepack.artifacts.target import (
+    EMBEDDING_FILE,
+    HEAD_FILE,
+    MANIFEST_FILE,
+    Embedding,
+    Manifest,
+    read_embedding,
+    read_manifest,
+)
+from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
+from forgepack.artifacts.tree import Entry, walk
+from forgepack.canonical import parse_object
+from forgepack.profile import Profile
+from forgepack.verify.inputs import Input, Parsed
+from forgepack.verify.layout import CONFIG_FILE, SELECTOR_FILE, SOURCE_FILE, Layout, find_layout
+from forgepack.verify.report import Depth, Failure, failure_of
+from forgepack.verify.sources import Sources, guard_links
+
+T = TypeVar("T")
+Tree = tuple[Entry, ...]
+NO_EXPORT = "the target's export is not there"
+NO_QUANT = "no --quant was given"
+NO_CHECKPOINT = "no --checkpoint was given"
+
+
+class Pair:
+    """A drafter package, its target, and where given the quantized drafter and the checkpoint it came from."""
+
+    def __init__(self, sources: Sources, profile: Profile, depth: Depth, *, seconds: float = 600.0) -> None:
+        self.sources = sources
+        self.profile = profile
+        self.depth = depth
+        self.seconds = seconds
+        self.tree: Input[Tree] = self._tree("tree", sources.drafter)
+        # Raises for a folder that can't be listed or holds no package: then there is nothing to report on.
+        self.layout: Layout = find_layout(sources.drafter, walk(sources.drafter), profile.package)
+        self._add_package()
+        self._add_target()
+        self._add_sources()
+
+    def _add_package(self) -> None:
+        root, layout = self.sources.drafter, self.layout
+        self.config: Input[DrafterConfig] = self._file("config", root / CONFIG_FILE, read_drafter_config)
+        self.selector = self._safetensors("selector", root, SELECTOR_FILE)
+        self.origin: Input[Mapping[str, Any]] = self._file("origin", root / SOURCE_FILE, _read_object)
+        self.sidecar: Input[Mapping[str, Any]] = self._file("sidecar", layout.sidecar, _read_object)
+        self.asset: Input[AssetFiles] = self._file("asset", layout.asset, read_asset_files)
+
+    def _add_target(self) -> None:
+        model, build, export = self.sources.target.model, self.sources.target.build, self.sources.target.export
+        self.model_tree: Input[Tree] = self._tree("model_tree", model)
+        self.build_tree: Input[Tree] = self._tree("build_tree", build)
+        self.target_config: Input[TargetConfig] = self._file("target_config", model / CONFIG_FILE, read_target_config)
+        self.embedding: Input[Embedding] = self._file("embedding", model / EMBEDDING_FILE, read_embedding)
+        self.manifest: Input[Manifest] = self._file("manifest", build / MANIFEST_FILE, lambda _: read_manifest(build))
+        self.tokenizer: Input[Tokenizer] = self._file(
+            "tokenizer", model / "tokenizer.json", lambda _: read_tokenizer(model), depth=Depth.HASH
+        )
+        self.export_tree: Input[Tree] = self._tree("export_tree", export, absent=NO_EXPORT)
+        self.head = self._safetensors("head", export, HEAD_FILE, absent=NO_EXPORT)
+
+    def _add_sources(self) -> None:
+        checkpoint, quant = self.sources.checkpoint, self.sources.quant
+        self.checkpoint_tree: Input[Tree] = self._tree("checkpoint_tree", checkpoint, absent=NO_CHECKPOINT)
+        self.quant_tree: Input[Tree] = self._tree("quant_tree", quant, absent=NO_QUANT)
+        self.checkpoint = self._safetensors("checkpoint", checkpoint, "model.safetensors", absent=NO_CHECKPOINT)
+        self.checkpoint_config: Input[DrafterConfig] = self._file(
+            "checkpoint_config",
+            None if checkpoint is None else checkpoint / CONFIG_FILE,
+            read_drafter_config,
+            absent=NO_CHECKPOINT,
+        )
+        self.quant = self._safetensors("quant", quant, "drafter_quant.safetensors", absent=NO_QUANT)
+
+    def inputs(self) -> tuple[Input[Any], ...]:
+        """Return every input, in the order of their definition."""
+        return tuple(value for value in vars(self).values() if isinstance(value, Input))
+
+    def input(self, name: str) -> Input[Any]:
+        """Return the input of that name."""
+        found = getattr(self, name)
+        assert isinstance(found, Input), name
+        return found
+
+    def show(self, where: str) -> str:
+        """Return a place with the root that it lies in replaced by the root's role."""
+        return self.sources.show(where)
+
+    def place(self, path: Path, part: str = "") -> str:
+        """Return a place to show: the file by its role, and the JSON path or tensor in it."""
+        shown = self.show(path.as_posix())
+        return f"{shown}: {part}" if part else shown
+
+    def failures(self) -> list[Failure]:
+        """Return what kept inputs at this depth from being read at all."""
+        found = [err for source in self.inputs() if source.depth <= self.depth for err in source.stoppers]
+        return [failure_of(err, self.show(err.where or "")) for err in found]
+
+    def _file(
+        self,
+        name: str,
+        path: Path | None,
+        read: Callable[[Path], T | Parsed[T]],
+        *,
+        depth: Depth = Depth.HEADER,
+        absent: str | None = None,
+    ) -> Input[T]:
+        """Declare an input read from one path, links judged first; ``absent`` counts only where there is no path."""
+        if path is None:
+            return Input(name, _never, depth=depth, absent=absent)
+
+        def guarded() -> T | Parsed[T]:
+            root = next(r for r in self.sources.roots().values() if path.is_relative_to(r))
+            guard_links(root, path, allowed=self.sources.allow_links)
+            return read(path)
+
+        return Input(name, guarded, depth=depth)
+
+    def _safetensors(
+        self, name: str, folder: Path | None, file: str, *, absent: str | None = None
+    ) -> Input[SafetensorsFile]:
+        return self._file(name, None if folder is None else folder / file, _read_safetensors, absent=absent)
+
+    def _tree(self, name: str, root: Path | None, *, absent: str | None = None) -> Input[Tree]:
+        return Input(name, _never if root is None else lambda: walk(root), absent=absent if root is None else None)
+
+
+def _never() -> Any:
+    raise AssertionError("an absent input is never read")
+
+
+def _read_object(path: Path) -> Mapping[str, Any]:
+    return parse_object(read_bounded(path), where=str(path))
+
+
+def _read_safetensors(path: Path) -> Parsed[SafetensorsFile]:
+    """Read a header; every fault is kept, and the tensors are usable only if there is none."""
+    file, faults = inspect_safetensors(path)
+    return Parsed(value=None if faults else file, faults=tuple(faults))
