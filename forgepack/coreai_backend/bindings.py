@@ -153,6 +153,32 @@ def producer() -> str:
 
 
 def parse_tensor(kind: Any) -> tuple[str, Shape]:
-    """Split an MLIR tensor type into our element type (or its MLIR name, if foreign) and its shape."""
-    element = str(kind.element_type)
-    return MLIR_NAMES.get(element, element), tuple(kind.shape)
+    """Split an MLIR type into our element type (or the foreign type's own text) and its shape."""
+    element = getattr(kind, "element_type", None)
+    if element is None:
+        return str(kind), ()
+    return MLIR_NAMES.get(str(element), str(element)), tuple(kind.shape)
+
+
+def is_resource(attribute: Any) -> bool:
+    """Say whether a constant's value is a named buffer rather than stored inline."""
+    from coreai._compiler.ir import DenseResourceElementsAttr
+
+    return bool(DenseResourceElementsAttr.isinstance(attribute))
+
+
+def attribute_names(operation: Any) -> list[str]:
+    """Return the names of an operation's attributes."""
+    return [named.name for named in operation.attributes]
+
+
+def symbol_name(graph: Any) -> str:
+    """Return the name of an entry point."""
+    return str(graph.attributes["sym_name"].value)
+
+
+def port_names(graph: Any, key: str) -> list[str]:
+    """Return the names of an entry point's inputs (``arg_attrs``) or outputs (``res_attrs``), "" where unnamed."""
+    if key not in graph.attributes:
+        return []
+    return [str(port["coreai.name"].value) if "coreai.name" in port else "" for port in graph.attributes[key]]

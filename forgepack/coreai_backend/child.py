@@ -1,0 +1,49 @@
+"""The child that reads and runs assets: ``python -m forgepack.coreai_backend.child``.
+
+Requests: ``read`` (program, and the head's digest), ``constants`` (bytes into files), ``load`` and ``call`` (run an
+entry point on stored inputs). Never import this module in a parent: reading a damaged asset can end the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from forgepack.coreai_backend import bindings
+from forgepack.coreai_backend.child_process import serve
+from forgepack.coreai_backend.execution import Runner
+from forgepack.coreai_backend.extract import ProgramReader
+from forgepack.coreai_backend.head import find_head
+from forgepack.coreai_backend.head_content import content_of_program
+from forgepack.coreai_backend.process import error_to_json
+from forgepack.coreai_backend.program import program_to_json
+from forgepack.errors import ForgepackError
+
+
+def read(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the asset's program; with ``head`` also its head, or the error that says why there is none."""
+    reader = ProgramReader(bindings.load_bytecode(Path(request["program"])))
+    reply: dict[str, Any] = {"program": program_to_json(reader.program)}
+    if request["head"]:
+        try:
+            head = find_head(reader.program, request["where"])
+            content = content_of_program(reader.program, head, reader.payload, request["where"])
+            reply["head"] = {"head": asdict(head), "content": asdict(content.digest())}
+        except ForgepackError as err:
+            reply["head"] = {"error": error_to_json(err)}
+    return reply
+
+
+def constants(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the bytes of the constants ``indices`` into ``folder``, one file ``<index>.bin`` each."""
+    reader = ProgramReader(bindings.load_bytecode(Path(request["program"])), digests=False)
+    for index in request["indices"]:
+        reader.payload(index).tofile(Path(request["folder"]) / f"{index}.bin")
+    return {}
+
+
+if __name__ == "__main__":
+    runner = Runner()
+    serve({"read": read, "constants": constants, "load": runner.load, "call": runner.call})
