@@ -68,9 +68,9 @@ def _check(check: Check, indent: str = "") -> Iterator[str]:
 
 
 def _finding(finding: Finding, indent: str) -> Iterator[str]:
-    place = f" ({finding.where})" if finding.where and finding.where != finding.subject else ""
+    place = finding.where if finding.where.startswith(finding.subject) else f"{finding.subject} ({finding.where})"
     message = f": {finding.message}" if finding.message else ""
-    yield f"{indent}- {escape_line(finding.subject + place + message)}"
+    yield f"{indent}- {escape_line(place + message)}"
     if finding.expected:
         yield f"{indent}  expected: {escape_line(finding.expected)}"
     if finding.found:

@@ -66,8 +66,19 @@ def _evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
             return _unknown(one, err.what, required=True)
         count += 1
         kept.append(finding_of(err, pair))
+    if count == 0 and (unseen := _unseen(one, pair)) is not None:
+        return _blocked(one, unseen, pair)
     check = _unknown(one, "", required=True)
     return replace(check, status="fail" if count else "pass", findings=tuple(kept), count=count)
+
+
+def _unseen(one: Rule, pair: Pair) -> Input[Any] | None:
+    """Return an input that keeps a rule without findings from passing: one that is lost, or all that are absent."""
+    sources = [pair.input(name) for name in one.over]
+    lost = next((source for source in sources if not source.available and source.absent is None), None)
+    if lost is not None:
+        return lost
+    return sources[0] if sources and not any(source.available for source in sources) else None
 
 
 def _blocked(one: Rule, source: Input[Any], pair: Pair) -> Check:

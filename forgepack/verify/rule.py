@@ -45,9 +45,9 @@ CheckFunction = Callable[["Pair"], Iterator[Finding]]
 class Rule:
     """One rule: what it demands, how much it weighs, what it reads, and how its faults are mended.
 
-    ``demand`` is the docstring of its function: the sentence that holds when it passes. ``needs`` names inputs of
-    the pair; ``codes`` are the readers' error codes that this rule reports; ``after`` names rules whose failure
-    explains this one's.
+    ``demand`` is the docstring of its function: the sentence that holds when it passes. ``needs`` names the inputs
+    without which it says nothing; ``over`` those that it judges one by one, so that it passes only if each could be
+    read. ``codes`` are the readers' error codes that it reports; ``after`` names rules whose failure explains its own.
     """
 
     id: str
@@ -56,6 +56,7 @@ class Rule:
     severity: Severity
     depth: Depth
     needs: tuple[str, ...]
+    over: tuple[str, ...]
     why: str
     remedy: str
     codes: tuple[str, ...]
@@ -77,6 +78,7 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
     severity: Severity = "error",
     depth: str = "header",
     needs: tuple[str, ...] = (),
+    over: tuple[str, ...] = (),
     codes: tuple[str, ...] = (),
     after: tuple[str, ...] = (),
 ) -> Callable[[CheckFunction], Rule]:
@@ -93,6 +95,7 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
             severity=severity,
             depth=_DEPTHS[depth],
             needs=needs,
+            over=over,
             why=why,
             remedy=remedy,
             codes=codes,

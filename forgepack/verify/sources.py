@@ -36,6 +36,7 @@ class Sources:
             "export": self.target.export,
             "quant": self.quant,
             "checkpoint": self.checkpoint,
+            "target": self.root,
         }
         return {role: path for role, path in parts.items() if path is not None}
 

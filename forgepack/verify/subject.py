@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from forgepack.artifacts.aimodel import AssetFiles, read_asset_files
+from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter_config, read_target_config
-from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.safetensors_file import SafetensorsFile, inspect_safetensors
+from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.target import (
     EMBEDDING_FILE,
     HEAD_FILE,
@@ -25,16 +24,35 @@ from forgepack.artifacts.target import (
 )
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import Entry, walk
-from forgepack.canonical import parse_object
 from forgepack.profile import Profile
 from forgepack.verify.inputs import Input, Parsed
-from forgepack.verify.layout import CONFIG_FILE, SELECTOR_FILE, SOURCE_FILE, Layout, find_layout
+from forgepack.verify.layout import (
+    CONFIG_FILE,
+    LICENCE_FILE,
+    NOTICE_FILE,
+    SELECTOR_FILE,
+    SOURCE_FILE,
+    Layout,
+    find_layout,
+)
+from forgepack.verify.readers import (
+    read_asset,
+    read_binding,
+    read_header,
+    read_object,
+    read_optional,
+    read_sidecar,
+    read_texts,
+    text_reader,
+)
 from forgepack.verify.report import Depth, Failure, failure_of
 from forgepack.verify.sources import Sources, guard_links
 
 T = TypeVar("T")
 Tree = tuple[Entry, ...]
 NO_EXPORT = "the target's export is not there"
+NO_ROOT = "the target's parts were named apart, without a release root"
+NO_NOTICE = "the profile's checkpoint has no notice"
 NO_QUANT = "no --quant was given"
 NO_CHECKPOINT = "no --checkpoint was given"
 
@@ -47,9 +65,10 @@ class Pair:
         self.profile = profile
         self.depth = depth
         self.seconds = seconds
-        self.tree: Input[Tree] = self._tree("tree", sources.drafter)
         # Raises for a folder that can't be listed or holds no package: then there is nothing to report on.
-        self.layout: Layout = find_layout(sources.drafter, walk(sources.drafter), profile.package)
+        entries = walk(sources.drafter)
+        self.tree: Input[Tree] = Input("tree", lambda: entries)
+        self.layout: Layout = find_layout(sources.drafter, entries, profile.package)
         self._add_package()
         self._add_target()
         self._add_sources()
@@ -58,9 +77,17 @@ class Pair:
         root, layout = self.sources.drafter, self.layout
         self.config: Input[DrafterConfig] = self._file("config", root / CONFIG_FILE, read_drafter_config)
         self.selector = self._safetensors("selector", root, SELECTOR_FILE)
-        self.origin: Input[Mapping[str, Any]] = self._file("origin", root / SOURCE_FILE, _read_object)
-        self.sidecar: Input[Mapping[str, Any]] = self._file("sidecar", layout.sidecar, _read_object)
-        self.asset: Input[AssetFiles] = self._file("asset", layout.asset, read_asset_files)
+        self.origin: Input[Mapping[str, Any]] = self._file("origin", root / SOURCE_FILE, read_object)
+        self.sidecar: Input[Mapping[str, Any]] = self._file("sidecar", layout.sidecar, read_sidecar)
+        self.binding: Input[Mapping[str, Any]] = Input(
+            "binding", lambda: read_binding(self.sidecar.value, layout.sidecar)
+        )
+        self.asset: Input[AssetFiles] = self._file("asset", layout.asset, read_asset)
+        self.licence: Input[bytes] = self._file("licence", root / LICENCE_FILE, text_reader("licence"))
+        wanted = NOTICE_FILE in self.profile.hub.files
+        self.notice: Input[bytes] = self._file(
+            "notice", root / NOTICE_FILE if wanted else None, text_reader("notice"), absent=NO_NOTICE
+        )
 
     def _add_target(self) -> None:
         model, build, export = self.sources.target.model, self.sources.target.build, self.sources.target.export
@@ -74,6 +101,10 @@ class Pair:
         )
         self.export_tree: Input[Tree] = self._tree("export_tree", export, absent=NO_EXPORT)
         self.head = self._safetensors("head", export, HEAD_FILE, absent=NO_EXPORT)
+        root = self.sources.root
+        self.target_licence: Input[tuple[Path, bytes]] = self._file(
+            "target_licence", None if root is None else root / LICENCE_FILE, read_optional, absent=NO_ROOT
+        )
 
     def _add_sources(self) -> None:
         checkpoint, quant = self.sources.checkpoint, self.sources.quant
@@ -85,6 +116,11 @@ class Pair:
             None if checkpoint is None else checkpoint / CONFIG_FILE,
             read_drafter_config,
             absent=NO_CHECKPOINT,
+        )
+        self.checkpoint_texts: Input[Mapping[str, bytes]] = Input(
+            "checkpoint_texts",
+            _never if checkpoint is None else lambda: read_texts(checkpoint),
+            absent=NO_CHECKPOINT if checkpoint is None else None,
         )
         self.quant = self._safetensors("quant", quant, "drafter_quant.safetensors", absent=NO_QUANT)
 
@@ -126,7 +162,8 @@ class Pair:
             return Input(name, _never, depth=depth, absent=absent)
 
         def guarded() -> T | Parsed[T]:
-            root = next(r for r in self.sources.roots().values() if path.is_relative_to(r))
+            roots = (*self.sources.roots().values(), path.parent)
+            root = next(r for r in roots if path.is_relative_to(r))
             guard_links(root, path, allowed=self.sources.allow_links)
             return read(path)
 
@@ -135,7 +172,7 @@ class Pair:
     def _safetensors(
         self, name: str, folder: Path | None, file: str, *, absent: str | None = None
     ) -> Input[SafetensorsFile]:
-        return self._file(name, None if folder is None else folder / file, _read_safetensors, absent=absent)
+        return self._file(name, None if folder is None else folder / file, read_header, absent=absent)
 
     def _tree(self, name: str, root: Path | None, *, absent: str | None = None) -> Input[Tree]:
         return Input(name, _never if root is None else lambda: walk(root), absent=absent if root is None else None)
@@ -143,13 +180,3 @@ class Pair:
 
 def _never() -> Any:
     raise AssertionError("an absent input is never read")
-
-
-def _read_object(path: Path) -> Mapping[str, Any]:
-    return parse_object(read_bounded(path), where=str(path))
-
-
-def _read_safetensors(path: Path) -> Parsed[SafetensorsFile]:
-    """Read a header; every fault is kept, and the tensors are usable only if there is none."""
-    file, faults = inspect_safetensors(path)
-    return Parsed(value=None if faults else file, faults=tuple(faults))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from forgepack.artifacts.config import ConfigFault, DrafterConfig
 from forgepack.verify.compare import differing, same
+from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -38,6 +39,19 @@ def _fault(pair: Pair, config: DrafterConfig, fault: ConfigFault, message: str =
 
 
 @rule(
+    "CTR001",
+    title="the package is attested: its sidecar binds it to target and sources by digests",
+    why="names alone bind nothing: a rebuilt head, another export or an edited weight keeps every name",
+    remedy="emit the package with forgepack emit; the other checks say what is known without it",
+    codes=("unattested", "binding"),
+    after=("PKG006",),
+)
+def attested(pair: Pair) -> Iterator[Finding]:
+    """The sidecar holds the object ``forgepack`` with the digests of package, target and sources."""
+    return reported(pair, "CTR001")
+
+
+@rule(
     "CTR010",
     title="the drafter's config holds the profile's geometry",
     why="other numbers are another model, even where the tensors still fit",
@@ -66,6 +80,7 @@ def implemented(pair: Pair) -> Iterator[Finding]:
     title="no config contradicts itself",
     why="tools read the outer or the nested value, so two of them see two models",
     remedy="make both values agree with the source",
+    over=("config", "checkpoint_config", "target_config"),
 )
 def conflicts(pair: Pair) -> Iterator[Finding]:
     """Nested and outer values of the target's config, and both places of the drafter's rope base, agree."""

@@ -13,6 +13,7 @@ from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
 from forgepack.verify.taps import Kind, classify, describe, statements
 
+_STATED = ("config", "checkpoint_config", "manifest")
 _REMEDY = "restore config.json from the checkpoint and the manifest from the target's release"
 
 
@@ -35,6 +36,7 @@ def _faults(pair: Pair, *kinds: Kind) -> Iterator[Finding]:
     title="the taps are stated as a list of layer ids",
     why="a list that is derived has the right length and the wrong layers: the drafter loads and guesses badly",
     remedy=_REMEDY,
+    over=_STATED,
 )
 def stated(pair: Pair) -> Iterator[Finding]:
     """Config, manifest and sidecar each state the taps as integers."""
@@ -46,6 +48,7 @@ def stated(pair: Pair) -> Iterator[Finding]:
     title="the taps are the layers that the profile pins",
     why="features of other layers have the same shape; only acceptance falls",
     remedy=_REMEDY,
+    over=_STATED,
 )
 def values(pair: Pair) -> Iterator[Finding]:
     """No statement names other layers of equal number."""
@@ -57,6 +60,7 @@ def values(pair: Pair) -> Iterator[Finding]:
     title="the taps are not shifted by one",
     why="runtimes that store i+1 hand over the next layer's features, which look alike",
     remedy="convert to 0-based layer outputs; Hugging Face hidden_states index minus one",
+    over=_STATED,
 )
 def shifted(pair: Pair) -> Iterator[Finding]:
     """No statement differs from the pinned ids by exactly one everywhere."""
@@ -68,6 +72,7 @@ def shifted(pair: Pair) -> Iterator[Finding]:
     title="the taps stand in the order that fc was trained on",
     why="fc multiplies each tap by its own columns; another order mixes layers and no shape tells",
     remedy=_REMEDY,
+    over=_STATED,
 )
 def order(pair: Pair) -> Iterator[Finding]:
     """No statement holds the pinned ids in another order, sorted as text or otherwise."""
@@ -79,6 +84,7 @@ def order(pair: Pair) -> Iterator[Finding]:
     title="no tap stands twice",
     why="one layer in two places leaves another unheard",
     remedy=_REMEDY,
+    over=_STATED,
 )
 def duplicates(pair: Pair) -> Iterator[Finding]:
     """Ids of each statement are distinct."""
@@ -90,6 +96,7 @@ def duplicates(pair: Pair) -> Iterator[Finding]:
     title="no tap is negative",
     why="a negative id is read from the end by some runtimes and refused by others",
     remedy=_REMEDY,
+    over=_STATED,
 )
 def negative(pair: Pair) -> Iterator[Finding]:
     """Ids of each statement are natural numbers."""
@@ -101,6 +108,7 @@ def negative(pair: Pair) -> Iterator[Finding]:
     title="every tap is a layer of the target",
     why="a tap past the last layer fails at the first decode, or reads another buffer",
     remedy="use a target with enough layers, or the drafter of this target",
+    over=_STATED,
 )
 def in_range(pair: Pair) -> Iterator[Finding]:
     """Ids of each statement are below the profile's and the target's number of layers."""
@@ -123,6 +131,7 @@ def in_range(pair: Pair) -> Iterator[Finding]:
     title="there are as many taps as fc has inputs for",
     why="a tap that is dropped in conversion leaves fc reading another layer's features in its place",
     remedy=_REMEDY,
+    over=_STATED,
 )
 def count(pair: Pair) -> Iterator[Finding]:
     """Each statement has as many ids as the profile."""

@@ -37,6 +37,7 @@ def _rows(pair: Pair) -> Iterator[tuple[str, str, Any]]:
     title="configs, embedding, head and codebooks have the profile's number of rows",
     why="a row more or less shifts or cuts every token after it, and a padded head of another size can't be shared",
     remedy="use the target that the drafter was trained for",
+    over=("config", "target_config", "embedding", "head", "selector"),
 )
 def rows(pair: Pair) -> Iterator[Finding]:
     """Everything with one row a token has as many rows as the profile's vocabulary, padding included."""
