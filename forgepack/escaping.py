@@ -1,12 +1,15 @@
-"""Hostile text made visible: names from files may hold control characters, ANSI escapes or bidirectional marks."""
+"""Hostile text made visible: names from files may hold control characters, ANSI escapes or commands for a runner."""
 
 from __future__ import annotations
 
 import re
 
-_MARKS = r"\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
+# Control, bidirectional, invisible and surrogate characters, and those that XML can't hold.
+_MARKS = r"\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff"
 _HOSTILE = re.compile(rf"[\x00-\x08\x0b-\x1f{_MARKS}]")
 _HOSTILE_IN_LINE = re.compile(rf"[\x00-\x1f{_MARKS}]")
+# A runner takes "::error ::text" at a line's start and "##[error]text" anywhere as a command to itself.
+_COMMAND = re.compile(r"(?<=:):(?=[a-z-]+[ :])|(?<=#)#(?=[A-Za-z]*\[)")
 
 
 def escape(text: str) -> str:
@@ -18,8 +21,8 @@ def escape(text: str) -> str:
 
 
 def escape_line(text: str) -> str:
-    """Return ``text`` as one line: like ``escape``, tabs and line ends shown too."""
-    return _HOSTILE_IN_LINE.sub(_shown, text)
+    """Return ``text`` as one line that no terminal and no CI runner takes for anything but text."""
+    return _COMMAND.sub(lambda m: f"\\x{ord(m.group()):02x}", _HOSTILE_IN_LINE.sub(_shown, text))
 
 
 def _shown(match: re.Match[str]) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from forgepack.verify.report import Report
 
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "sarif", "junit", "github")
 
 
 def render_report(report: Report, name: str, *, verbose: bool = False) -> bytes:
     """Return the report in one of ``FORMATS`` as bytes; equal reports give equal bytes."""
-    if name == "json":
-        from forgepack.render import json_report
+    from forgepack.render import github, json_report, junit, sarif, text
 
-        return json_report.render(report)
-    from forgepack.render import text
-
-    return text.render(report, verbose=verbose).encode("utf-8")
+    if name == "text":
+        return text.render(report, verbose=verbose).encode("utf-8")
+    render = {"json": json_report.render, "sarif": sarif.render, "junit": junit.render, "github": github.render}[name]
+    return render(report)

@@ -1,4 +1,4 @@
-"""Readers that the verifier needs beyond those of the artifacts: foreign kinds told apart, absence with its own code."""
+"""Readers that the verifier needs beyond those of the artifacts: foreign kinds and absence told apart."""
 
 from __future__ import annotations
 
