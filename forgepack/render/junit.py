@@ -27,11 +27,8 @@ def render(report: Report) -> bytes:
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     ElementTree.indent(root)
-    return (
-        b'<?xml version="1.0" encoding="utf-8"?>\n'
-        + ElementTree.tostring(root, "utf-8", xml_declaration=False)
-        + b"\n"
-    )
+    body = ElementTree.tostring(root, "utf-8", xml_declaration=False)
+    return b'<?xml version="1.0" encoding="utf-8"?>\n' + body + b"\n"
 
 
 def _suite(root: Element, name: str, cases: list[Element]) -> None:

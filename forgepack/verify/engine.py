@@ -46,17 +46,15 @@ def verify(pair: Pair, *, strict: bool = False, progress: Callable[[str], None] 
 def _evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
     if one.depth > pair.depth:
         return _unknown(one, f"needs --depth {one.depth.label}", required=False)
-    for name in one.needs:
-        source = pair.input(name)
-        if not source.available:
-            return _blocked(one, source, pair)
+    lost = next((source for name in one.needs if not (source := pair.input(name)).available), None)
+    if lost is not None:
+        return _blocked(one, lost, pair)
     kept: list[Finding] = []
     count = 0
     try:
         for finding in one.check(pair):
             count += 1
-            if count <= MAX_FINDINGS:
-                kept.append(finding)
+            kept += [finding] if count <= MAX_FINDINGS else []
     except UnavailableError as err:
         if not kept:
             return _blocked(one, err.source, pair)
@@ -64,8 +62,12 @@ def _evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
         if stops(err):
             extra.append(failure_of(err, pair.show(err.where or "")))
             return _unknown(one, err.what, required=True)
-        count += 1
         kept.append(finding_of(err, pair))
+        count += 1
+    return _outcome(one, pair, kept, count)
+
+
+def _outcome(one: Rule, pair: Pair, kept: list[Finding], count: int) -> Check:
     if count == 0 and (unseen := _unseen(one, pair)) is not None:
         return _blocked(one, unseen, pair)
     check = _unknown(one, "", required=True)
