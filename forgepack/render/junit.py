@@ -44,7 +44,7 @@ def _case(report: Report, check: Check) -> Element:
         tag = "failure" if report.refuses(check) else "system-out"
         _tell(case, tag, check.severity, _text(check))
     elif check.status == "not-evaluated" and report.refuses(check):
-        _tell(case, "error", "not-evaluated", check.reason)
+        _tell(case, "error", "not-evaluated", escape_line(check.reason))
     elif check.status in ("not-evaluated", "waived"):
         ElementTree.SubElement(case, "skipped", {"message": escape_line(check.reason)})
     return case
@@ -53,14 +53,13 @@ def _case(report: Report, check: Check) -> Element:
 def _failure_case(report: Report, number: int) -> Element:
     failure = report.failures[number]
     case = Element("testcase", {"classname": "forgepack.inputs", "name": escape_line(failure.where or failure.what)})
-    _tell(case, "error", f"exit {failure.exit_code}", f"{failure.what} {failure.found}".strip())
+    _tell(case, "error", f"exit {failure.exit_code}", escape_line(f"{failure.what} {failure.found}".strip()))
     return case
 
 
 def _tell(case: Element, tag: str, kind: str, text: str) -> None:
-    lines = [escape_line(line) for line in text.split("\n")]
-    attributes = {} if tag == "system-out" else {"type": kind, "message": lines[0]}
-    ElementTree.SubElement(case, tag, attributes).text = "\n".join(lines)
+    attributes = {} if tag == "system-out" else {"type": kind, "message": text.split("\n", maxsplit=1)[0]}
+    ElementTree.SubElement(case, tag, attributes).text = text
 
 
 def _text(check: Check) -> str:
