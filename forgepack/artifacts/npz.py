@@ -1,0 +1,166 @@
+"""Archives of ``np.savez``, read strictly: plain arrays alone, sizes judged before anything is read.
+
+``np.load`` evaluates array headers, inflates whatever an archive declares, and takes pickles when asked to.
+This reader takes only what ``np.savez`` and ``np.savez_compressed`` write: a zip without comment, prefix,
+encryption or duplicate names, whose members are version-1 ``.npy`` files in C order.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.artifacts.files import open_regular, wrong_kind
+from forgepack.errors import CorruptError, LimitError, UnreadableError
+
+MAX_MEMBERS = 20_000
+MAX_DIRECTORY = 16 << 20
+_MAX_NPY_HEADER = 1024
+_NPY_MAGIC = b"\x93NUMPY\x01\x00"
+_NPY_HEADER = re.compile(
+    rb"\{'descr': '([<|][a-z][0-9]{1,2})', 'fortran_order': (False|True), "
+    rb"'shape': \(((?:[0-9]{1,12}(?:, [0-9]{1,12})*,?)?)\), \} *\n"
+)
+_EOCD = struct.Struct("<4s4H2LH")
+_LOCATOR = struct.Struct("<4sLQL")
+_EOCD64 = struct.Struct("<4sQ2H2L4Q")
+_ZIP_FAULTS = (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, RuntimeError, struct.error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NpzArray:
+    """One array of an archive: what its header declares; the values stay on disk."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the values."""
+        return math.prod(self.shape) * int(self.dtype[2:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NpzFile:
+    """A parsed archive; ``state`` is (bytes, mtime in ns) of the file that was judged."""
+
+    path: Path
+    arrays: Mapping[str, NpzArray]
+    state: tuple[int, int]
+
+    def read(self, name: str) -> npt.NDArray[Any]:
+        """Return one array's values; UnreadableError when the file has changed since it was parsed."""
+        info = self.arrays[name]
+        with open_regular(self.path) as handle:
+            if _state(handle) != self.state:
+                raise UnreadableError("the file changed while it was read", where=str(self.path), code="changed")
+            try:
+                with zipfile.ZipFile(handle) as archive, archive.open(f"{name}.npy") as member:
+                    _read_header(member, str(self.path), name)
+                    data = member.read(info.bytes)
+                    rest = member.read(1)  # reading on to the end makes zipfile compare the CRC
+            except _ZIP_FAULTS as err:
+                raise _corrupt("an array can't be read", self.path, name, str(err)) from err
+        if len(data) != info.bytes or rest:
+            raise _corrupt("an array's size does not fit its header", self.path, name, f"{len(data)} bytes")
+        return np.frombuffer(data, np.dtype(info.dtype)).reshape(info.shape)
+
+
+def read_npz(path: Path) -> NpzFile:
+    """Parse the directory and every array header of ``path``; CorruptError or LimitError name the member."""
+    with open_regular(path) as handle:
+        head = handle.read(64)
+        if not head.startswith(b"PK\x03\x04"):
+            raise wrong_kind(path, head, "an archive of np.savez") or _corrupt("not an archive of np.savez", path)
+        _check_directory(handle, path)
+        try:
+            with zipfile.ZipFile(handle) as archive:
+                return NpzFile(path=path, arrays=_read_members(archive, path), state=_state(handle))
+        except _ZIP_FAULTS as err:
+            raise _corrupt("the zip archive is damaged", path, found=str(err)) from err
+
+
+def _state(handle: BinaryIO) -> tuple[int, int]:
+    status = os.fstat(handle.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
+def _check_directory(handle: BinaryIO, path: Path) -> None:
+    """Judge member count and directory size before zipfile reads the directory whole."""
+    size = handle.seek(0, 2)
+    handle.seek(max(0, size - _EOCD.size - _LOCATOR.size))
+    tail = handle.read()
+    if len(tail) < _EOCD.size or not tail[-_EOCD.size :].startswith(b"PK\x05\x06"):
+        raise _corrupt("the zip archive is truncated or padded", path, found="no end record at the end")
+    count, length = _EOCD.unpack(tail[-_EOCD.size :])[4:6]
+    if tail.startswith(b"PK\x06\x07"):
+        offset = _LOCATOR.unpack(tail[: _LOCATOR.size])[2]
+        handle.seek(min(offset, size))
+        record = handle.read(_EOCD64.size)
+        if len(record) < _EOCD64.size or not record.startswith(b"PK\x06\x06"):
+            raise _corrupt("the zip archive is damaged", path, found="no zip64 end record")
+        count, length = _EOCD64.unpack(record)[7:9]
+    for what, found, limit in (("members", count, MAX_MEMBERS), ("bytes of directory", length, MAX_DIRECTORY)):
+        if found > limit:
+            raise LimitError(
+                f"the archive has too many {what}",
+                where=str(path),
+                expected=f"at most {limit}",
+                found=str(found),
+                code="npz-limit",
+            )
+
+
+def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, NpzArray]:
+    arrays: dict[str, NpzArray] = {}
+    for member in archive.infolist():
+        name = member.filename.removesuffix(".npy")
+        if name == member.filename or name in arrays:
+            raise _corrupt("a member is not an array, or comes twice", path, member.filename)
+        if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise _corrupt("a member is encrypted or packed in another way", path, name)
+        with archive.open(member) as handle:
+            info, header = _read_header(handle, str(path), name)
+        if member.file_size != header + info.bytes:
+            raise _corrupt(
+                "an array's size does not fit its header",
+                path,
+                name,
+                f"{member.file_size} bytes declared, {header + info.bytes} needed",
+            )
+        arrays[name] = info
+    return arrays
+
+
+def _read_header(handle: IO[bytes], where: str, name: str) -> tuple[NpzArray, int]:
+    """Return what a version-1 npy header declares, and the header's length; ``handle`` is left behind it."""
+    start = handle.read(len(_NPY_MAGIC) + 2)
+    if not start.startswith(_NPY_MAGIC):
+        raise _corrupt("a member is not a version-1 array", where, name)
+    length = int.from_bytes(start[-2:], "little")
+    text = handle.read(min(length, _MAX_NPY_HEADER))
+    match = _NPY_HEADER.fullmatch(text)
+    if match is None or len(text) != length:
+        raise _corrupt("an array's header is not one that NumPy writes", where, name, repr(text[:80]))
+    descr, fortran, shape = (group.decode("ascii") for group in match.groups())
+    if fortran == "True":
+        raise _corrupt("an array is in Fortran order", where, name)
+    axes = tuple(int(n) for n in re.findall(r"[0-9]+", shape))
+    return NpzArray(name=name, dtype=descr, shape=axes), len(start) + length
+
+
+def _corrupt(what: str, path: Path | str, name: str = "", found: str | None = None) -> CorruptError:
+    where = f"{path}: {name!r}" if name else str(path)
+    return CorruptError(what, where=where, found=found[:200] if found else None, code="npz")

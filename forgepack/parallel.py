@@ -1,0 +1,94 @@
+"""Work on fixed tiles by a few threads, each with single-threaded BLAS: equal bytes at any number of workers.
+
+A matrix product may differ in its last bits when BLAS itself splits it over another number of threads (measured:
+OpenBLAS 0.3.31, float64, 777 x 640 x 1311). So BLAS is pinned to one thread, work is split here at places that
+depend on the shapes alone, and every tile is computed by one call in one thread. NumPy and BLAS release the
+interpreter's lock inside the calls, so two workers do use two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from forgepack.errors import UsageError
+
+MAX_WORKERS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Runs independent tasks; ``workers`` is the number of threads, never part of a result."""
+
+    workers: int
+    executor: ThreadPoolExecutor | None
+
+    def run(self, tasks: Sequence[Callable[[], None]]) -> None:
+        """Run every task once, in any order; the first failure is raised and cancels what has not begun."""
+        if self.executor is None or len(tasks) < 2:
+            for task in tasks:
+                task()
+            return
+        futures = [self.executor.submit(task) for task in tasks]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            for future in futures:
+                future.cancel()
+        for future in futures:
+            if not future.cancelled():
+                future.result()
+
+    def spans(self, total: int, step: int, task: Callable[[slice], None]) -> None:
+        """Run ``task`` on consecutive slices of 0..total-1, each of ``step`` but for the last."""
+        self.run([partial(task, span) for span in spans(total, step)])
+
+
+def spans(total: int, step: int) -> list[slice]:
+    """Return consecutive slices of length ``step`` that cover 0..total-1; the last may be shorter."""
+    return [slice(start, min(start + step, total)) for start in range(0, total, step)]
+
+
+@contextmanager
+def open_pool(workers: int) -> Iterator[Pool]:
+    """Pin BLAS to one thread a call and yield a Pool of ``workers`` threads; the old setting is restored."""
+    from threadpoolctl import threadpool_limits
+
+    if not 1 <= workers <= MAX_WORKERS:
+        raise UsageError("the number of threads is out of range", expected=f"1..{MAX_WORKERS}", found=str(workers))
+    with threadpool_limits(1, user_api="blas"):
+        if workers == 1:
+            yield Pool(workers=1, executor=None)
+            return
+        executor = ThreadPoolExecutor(workers, thread_name_prefix="forgepack")
+        try:
+            yield Pool(workers=workers, executor=executor)
+        finally:
+            executor.shutdown(wait=True, cancel_futures=True)
+
+
+def blas_identity() -> dict[str, Any]:
+    """Name what float results depend on: BLAS libraries with version and kernel, NumPy and SciPy.
+
+    The number of workers is left out, since results do not depend on it.
+    """
+    import numpy as np
+    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be listed)
+    from scipy import __version__ as scipy_version
+    from threadpoolctl import threadpool_info
+
+    libraries = {
+        f"{info['internal_api']} {info['version']} {info.get('architecture', 'unknown')}"
+        for info in threadpool_info()
+        if info["user_api"] == "blas"
+    }
+    return {
+        "blas": sorted(libraries),
+        "blas_threads": 1,
+        "numpy": np.__version__,
+        "scipy": scipy_version,
+    }

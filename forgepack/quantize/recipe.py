@@ -1,0 +1,87 @@
+"""The recipe: what is fixed by the method, what the profile pins, and what a run may choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from forgepack.artifacts.quant_report import Method
+from forgepack.errors import UsageError
+from forgepack.profile import Profile
+from forgepack.quantize.lut import CODES
+
+FORMS = {"gptq": "lut4_gptq", "rtn": "lut4_rtn"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a run may choose; None takes the profile's value.
+
+    ``mask_scale`` is used in calibration, ``deployed_mask_scale`` is recorded for deployment (default: the same).
+    ``threads`` never changes a result.
+    """
+
+    method: Method = "gptq"
+    mask_scale: float | None = None
+    deployed_mask_scale: float | None = None
+    threads: int = 1
+    force: bool = False
+
+
+def calibration_scale(options: Options, profile: Profile) -> float:
+    """Return the mask scale that calibration uses."""
+    return _checked(profile.recipe.mask_scale if options.mask_scale is None else options.mask_scale)
+
+
+def deployed_scale(options: Options, profile: Profile) -> float:
+    """Return the mask scale that is recorded for deployment."""
+    chosen = options.deployed_mask_scale
+    return calibration_scale(options, profile) if chosen is None else _checked(chosen)
+
+
+def _checked(scale: float) -> float:
+    if not 0 < scale <= 1:
+        raise UsageError("the mask scale is out of range", expected="over 0, at most 1", found=str(scale))
+    return float(scale)
+
+
+def recipe_json(options: Options, profile: Profile) -> dict[str, Any]:
+    """Return the recipe as report.json records it: everything that a result depends on besides the inputs.
+
+    ``activations`` says that a layer is calibrated on the outputs of the ORIGINAL layers before it: the plain
+    recipe. A layer's own error then does not hide in the next one's Hessian, and every matrix can be quantized alone.
+    """
+    recipe = profile.recipe
+    gptq = {
+        "order": "descending diagonal of the Hessian",
+        "damping": recipe.damping,
+        "block": recipe.gptq_block,
+        "factorization": "float64 Cholesky",
+        "hessian": "float32 products of 512 rows, summed in float64",
+        "dead_columns": "diagonal set to 1, left out of the mean diagonal",
+    }
+    return {
+        "variant": recipe.variant if options.method == "gptq" else FORMS["rtn"],
+        "mask_scale": {
+            "calibration": calibration_scale(options, profile),
+            "deployment": deployed_scale(options, profile),
+        },
+        "activations": "unquantized",
+        "lut4": {
+            "codes": CODES,
+            "scale": "root mean square of the row, float16",
+            "codebook": "Lloyd from quantiles, unweighted, float16",
+            "iterations": recipe.lloyd_iterations,
+            "samples": recipe.lloyd_samples,
+            "draw": "golden-ratio sequence over the flat matrix",
+        },
+        "int8": {"scale": "largest magnitude of the row / 127, float16", "rounding": "nearest, halves to even"},
+        "gptq": gptq if options.method == "gptq" else None,
+    }
+
+
+def file_metadata(options: Options, profile: Profile, traces_sha256: str) -> dict[str, str]:
+    """Return the metadata of drafter_quant.safetensors with Forge's keys; RTN is marked as Forge marks it."""
+    if options.method == "rtn":
+        return {"quant": "lut4", "method": "rtn"}
+    return {"variant": profile.recipe.variant, "traces": f"sha256:{traces_sha256}"}

@@ -1,0 +1,181 @@
+"""Quantization from judged inputs to a QUANT folder: resumable by matrix, published whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.artifacts.files import hash_file
+from forgepack.artifacts.quant import QUANT_FILE
+from forgepack.artifacts.quant_report import REPORT_FILE
+from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.traces import TraceSet
+from forgepack.canonical import dump_canonical
+from forgepack.drafter.batch import BlockBatch, SequenceBlocks, embed, make_batch
+from forgepack.drafter.context import fuse
+from forgepack.drafter.forward import Forward
+from forgepack.drafter.weights import CheckpointWeights
+from forgepack.errors import UnreadableError
+from forgepack.geometry import int8_matrices, lut_matrices, quant_tensors
+from forgepack.parallel import Pool, open_pool
+from forgepack.profile import Profile
+from forgepack.quantize.calibrate import Calibrator
+from forgepack.quantize.matrix import MatrixQuantizer
+from forgepack.quantize.recipe import Options, calibration_scale, file_metadata, recipe_json
+from forgepack.quantize.report import make_report, run_key
+from forgepack.quantize.result import Parts, open_parts
+from forgepack.quantize.sources import Sources, Split, identify, input_json, locked_state, split_sequences
+from forgepack.staging import locked_work, publish, remove_work, write_file, writing
+
+Rows = npt.NDArray[np.float16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A finished step: ``done`` of ``total`` matrices, ``resumed`` when an earlier run had finished it."""
+
+    name: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizeResult:
+    """The published folder and the content of its report."""
+
+    root: Path
+    report: dict[str, Any]
+
+
+def quantize(
+    sources: Sources,
+    out: Path,
+    *,
+    profile: Profile,
+    options: Options,
+    progress: Callable[[Progress], None] | None = None,
+) -> QuantizeResult:
+    """Quantize a checkpoint into the folder ``out``.
+
+    A run that was killed goes on from its last finished matrix when inputs and recipe are the same. Raises
+    UsageError for an existing output without ``options.force``, IdentityError for inputs that do not belong
+    together, NumericsError for values that can't be computed with, OutputError when writing fails.
+    """
+    recipe = recipe_json(options, profile)
+    with locked_work(out, force=options.force) as work:
+        state = list(locked_state(sources))
+        split = split_sequences(sources)
+        key = run_key(profile, recipe, input_json(sources, split, identify(sources, profile)))
+        parts = open_parts(work, key, profile.geometry)
+        names = [*lut_matrices(profile.geometry), *int8_matrices(profile.geometry)]
+        with open_pool(options.threads) as pool:
+            job = _Job(sources=sources, split=split, profile=profile, options=options, pool=pool, parts=parts)
+            job.run(_counter(progress, len(names)))
+        if list(locked_state(sources)) != state:
+            raise UnreadableError(
+                "an input changed while it was read", where=str(sources.traces.path), code="changed"
+            )
+        staged = _assemble(work, parts, names, file_metadata(options, profile, sources.traces.digest))
+        report = _report(staged, parts, names, key, options)
+        publish(staged, out)
+        remove_work(work)
+    return QuantizeResult(root=out, report=report)
+
+
+def _counter(progress: Callable[[Progress], None] | None, total: int) -> Callable[[str], None]:
+    seen: set[str] = set()
+
+    def note(name: str) -> None:
+        if name not in seen and progress is not None:
+            seen.add(name)
+            progress(Progress(name=name, done=len(seen), total=total))
+
+    return note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    sources: Sources
+    split: Split
+    profile: Profile
+    options: Options
+    pool: Pool
+    parts: Parts
+
+    def run(self, note: Callable[[str], None]) -> None:
+        """Quantize every matrix that no part holds yet."""
+        g = self.profile.geometry
+        weights = CheckpointWeights(checkpoint=self.sources.checkpoint, geometry=g)
+        quantizer = MatrixQuantizer(
+            load=weights.tensor, recipe=self.profile.recipe, use_gptq=self.options.method == "gptq", pool=self.pool
+        )
+        chosen = self.split.calibration
+        blocks = sum(int(self.sources.traces.sequences[n].positions.size) for n in chosen)
+        calibrator = Calibrator(
+            quantizer=quantizer, parts=self.parts, block_rows=blocks * g.block, sequences=len(chosen), note=note
+        )
+        calibrator.observe_features(
+            lambda: self._features(self.sources.traces, chosen),
+            lambda: self._features(self._held_out, self.split.held_out),
+        )
+        forward = Forward(
+            weights=weights,
+            mask_scale=calibration_scale(self.options, self.profile),
+            pool=self.pool,
+            observer=calibrator,
+        )
+        batch = self._batch(fuse(weights, self._all_features(), self.pool))
+        x = embed(batch, self.sources.target.embedding, mask_token=g.mask_token, block=g.block)
+        forward.hidden(x, batch)
+
+    @property
+    def _held_out(self) -> TraceSet:
+        return self.sources.held_out or self.sources.traces
+
+    def _features(self, traces: TraceSet, chosen: tuple[int, ...]) -> Iterator[Rows]:
+        for n in chosen:
+            yield traces.features(n)[: traces.sequences[n].context_rows]
+
+    def _all_features(self) -> Iterator[Rows]:
+        yield from self._features(self.sources.traces, self.split.calibration)
+        yield from self._features(self._held_out, self.split.held_out)
+
+    def _batch(self, contexts: list[npt.NDArray[np.float32]]) -> BlockBatch:
+        """Join the recorded blocks of all chosen sequences, calibration first."""
+        chosen = [self.sources.traces.sequences[n] for n in self.split.calibration]
+        chosen += [self._held_out.sequences[n] for n in self.split.held_out]
+        return make_batch(
+            [
+                SequenceBlocks(context=c, positions=s.positions, anchors=s.tokens[s.positions].astype(np.int64))
+                for s, c in zip(chosen, contexts, strict=True)
+            ]
+        )
+
+
+def _assemble(work: Path, parts: Parts, names: list[str], metadata: dict[str, str]) -> Path:
+    """Copy all parts into the final file, in a folder that is published whole."""
+    import shutil
+
+    staged = work / "out"
+    with writing(work):
+        shutil.rmtree(staged, ignore_errors=True)
+        staged.mkdir()
+        with SafetensorsWriter(staged / QUANT_FILE, quant_tensors(parts.geometry), metadata) as writer:
+            for name in names:
+                tensors, _ = parts.require(name)
+                for tensor in tensors.tensors:
+                    writer.write(tensor, tensors.array(tensor))
+    return staged
+
+
+def _report(staged: Path, parts: Parts, names: list[str], key: dict[str, Any], options: Options) -> dict[str, Any]:
+    matrices = {name: parts.require(name)[1] for name in names}
+    output = hash_file(staged / QUANT_FILE)
+    report = make_report(key, matrices, method=options.method, output=output)
+    write_file(staged / REPORT_FILE, dump_canonical(report))
+    return report

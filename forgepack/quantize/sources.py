@@ -1,0 +1,158 @@
+"""The inputs of a quantization: judged against the profile and each other before any work, identified by digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint
+from forgepack.artifacts.files import hash_file
+from forgepack.artifacts.target import Target
+from forgepack.artifacts.trace_identity import TraceIdentity
+from forgepack.artifacts.traces import TraceSet
+from forgepack.errors import IdentityError, MissingError, UsageError
+from forgepack.profile import Profile
+
+# Without a second trace file every sixth sequence is held out: the sixth, the twelfth ...
+SPLIT = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What a quantization reads. ``held_out`` is None when sequences of ``traces`` are split off instead."""
+
+    checkpoint: Checkpoint
+    target: Target
+    traces: TraceSet
+    held_out: TraceSet | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Which sequences calibrate and which are held out, by their index in their own file."""
+
+    calibration: tuple[int, ...]
+    held_out: tuple[int, ...]
+
+
+def split_sequences(sources: Sources) -> Split:
+    """Choose the sequences; UsageError when nothing would be left to hold out."""
+    every = tuple(s.index for s in sources.traces.sequences)
+    if sources.held_out is not None:
+        return Split(calibration=every, held_out=tuple(s.index for s in sources.held_out.sequences))
+    if len(every) < 2:
+        raise UsageError(
+            "one sequence can't be split into calibration and held-out rows",
+            where=str(sources.traces.path),
+            hint="give --held-out, or traces of two sequences or more",
+        )
+    chosen = {n for n in every if n % SPLIT == SPLIT - 1} or {every[-1]}
+    return Split(calibration=tuple(n for n in every if n not in chosen), held_out=tuple(sorted(chosen)))
+
+
+def identify(sources: Sources, profile: Profile) -> dict[str, Any]:
+    """Return the digests of checkpoint and target as report.json records them.
+
+    Raises IdentityError where target, traces and checkpoint do not belong together, MissingError without the
+    checkpoint's lock or the target's export.
+    """
+    checkpoint = _identify_checkpoint(sources.checkpoint)
+    target = _identify_target(sources.target, profile)
+    for traces in filter(None, (sources.traces, sources.held_out)):
+        if traces.identity is not None:
+            _check_bound(traces, traces.identity, {**target, **checkpoint}, profile)
+    return {"checkpoint": checkpoint, "target": target}
+
+
+def _identify_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    lock = checkpoint.lock
+    model = None if lock is None else lock.file(MODEL_FILE)
+    if lock is None or model is None:
+        where = str(checkpoint.root)
+        hint = "run forgepack fetch, or forgepack fetch --adopt for a folder obtained otherwise"
+        raise MissingError("the checkpoint has no lock", where=where, hint=hint, code="lock-missing")
+    return {
+        "repo": lock.repo,
+        "commit": lock.commit,
+        "adopted": lock.adopted,
+        "lock_sha256": lock.digest,
+        "model_sha256": model.sha256,
+        "config_sha256": checkpoint.config.sha256,
+    }
+
+
+def _identify_target(target: Target, profile: Profile) -> dict[str, Any]:
+    geometry, where = profile.geometry, str(target.config.path)
+    if target.head is None:
+        where = str(target.paths.build)
+        raise MissingError("the target's export is missing", where=where, hint="name it with --target-export")
+    pairs: Mapping[str, tuple[object, object]] = {
+        "hidden size": (geometry.hidden, target.config.hidden),
+        "vocabulary": (geometry.vocab, target.config.vocab),
+        "layers": (geometry.target_layers, target.config.layers),
+        "taps": (list(geometry.taps), list(target.manifest.taps)),
+        "block": (geometry.block, target.manifest.block),
+        "embedding": ([geometry.vocab, geometry.hidden], list(target.embedding.shape)),
+    }
+    for what, (expected, found) in pairs.items():
+        if expected != found:
+            raise _foreign(f"the target's {what} is not the profile's", where, str(expected), str(found))
+    return {
+        "export": target.manifest.export,
+        "manifest_sha256": target.manifest.sha256,
+        "config_sha256": target.config.sha256,
+        "head_sha256": hash_file(target.head.path)[1],
+        "embedding_sha256": hash_file(target.embedding.path)[1],
+        "tokenizer_sha256": target.tokenizer.sha256,
+        "tokenizer_semantic_sha256": target.tokenizer.semantic_sha256,
+    }
+
+
+def _check_bound(traces: TraceSet, identity: TraceIdentity, found: Mapping[str, Any], profile: Profile) -> None:
+    """Refuse traces that were recorded with another drafter, target or taps."""
+    for key in ("model_sha256", "export", "head_sha256", "embedding_sha256", "tokenizer_sha256"):
+        recorded, here = getattr(identity, key), found[key]
+        if recorded != here:
+            where = f"{traces.path}: identity.{key}"
+            raise _foreign("the traces were recorded with another drafter or target", where, recorded, here)
+    if identity.taps != profile.geometry.taps:
+        where, expected = f"{traces.path}: identity.taps", str(list(profile.geometry.taps))
+        raise _foreign("the traces were recorded at other taps", where, expected, str(list(identity.taps)))
+
+
+def _foreign(what: str, where: str, expected: str, found: str) -> IdentityError:
+    hint = "name the target, checkpoint and traces that belong together, or another profile"
+    return IdentityError(what, where=where, expected=expected, found=found, hint=hint, code="quantize-identity")
+
+
+def input_json(sources: Sources, split: Split, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return report.json's ``inputs``: the digests, and which sequences of which traces did what."""
+    held = sources.held_out or sources.traces
+    out = dict(identity)
+    out["calibration"] = _traces_json(sources.traces, split.calibration)
+    source = "split" if sources.held_out is None else "file"
+    out["held_out"] = {"source": source, **_traces_json(held, split.held_out)}
+    return out
+
+
+def _traces_json(traces: TraceSet, chosen: tuple[int, ...]) -> dict[str, Any]:
+    sequences = [traces.sequences[n] for n in chosen]
+    return {
+        "traces_sha256": traces.digest,
+        "bytes": traces.bytes,
+        "bound": traces.identity is not None,
+        "identity": None if traces.identity is None else dict(traces.identity.raw),
+        "sequences": list(chosen),
+        "blocks": sum(int(s.positions.size) for s in sequences),
+        "context_rows": sum(s.context_rows for s in sequences),
+        "ignored_cycles": sum(s.ignored for s in sequences),
+    }
+
+
+def locked_state(sources: Sources) -> Iterator[tuple[str, int, int]]:
+    """Yield (path, bytes, mtime in ns) of every large input: equal before and after, or the run is refused."""
+    traces = [t.path for t in (sources.traces, sources.held_out) if t is not None]
+    for path in [sources.checkpoint.weights.path, sources.target.embedding.path, *traces]:
+        status = path.stat()
+        yield str(path), status.st_size, status.st_mtime_ns
