@@ -25,6 +25,8 @@ CONSTANT = "coreai.constant"
 _SIGNATURE = {"sym_name", "function_type", "arg_attrs", "res_attrs", "param_decls"}
 _RESOURCE = re.compile(r'^dense_resource<(?:"((?:[^"\\]|\\.)*)"|([^>]*))>')
 _MAX_ATTRIBUTE = 200
+# A mark of Core AI's optimizer on entry points in memory, which the bytecode does not keep.
+_TRANSIENT = "__coreai_"
 
 
 class ProgramReader:
@@ -126,7 +128,8 @@ def _flatten(block: Any) -> Iterator[Any]:
 
 def _attributes(operation: Any, skip: set[str]) -> tuple[tuple[str, str], ...]:
     pairs = []
-    for name in sorted(set(bindings.attribute_names(operation)) - skip):
+    names = {name for name in bindings.attribute_names(operation) if not name.startswith(_TRANSIENT)}
+    for name in sorted(names - skip):
         text = str(operation.attributes[name])
         pairs.append((name, text if len(text) <= _MAX_ATTRIBUTE else sha256_hex(text.encode())))
     return tuple(pairs)

@@ -82,8 +82,8 @@ class Child:
         self._send(request)
         try:
             line = self._answers.get(timeout=seconds)
-        except queue.Empty:
-            raise self._damaged(f"no answer within {seconds:g} s", code="asset-timeout") from None
+        except queue.Empty as err:
+            raise self._damaged(f"no answer within {seconds:g} s", code="asset-timeout") from err
         if not line:
             raise self._damaged(self._ending(), code="asset-crash")
         return self._parse(line)
@@ -133,9 +133,10 @@ class Child:
                 del self._noise[:-_TAIL]
 
     def _kill(self) -> int:
-        """End the child and everything that it started; a group that is gone already is fine."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        """End the child and everything that it started, unless it has ended; return its exit status."""
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         code = self._process.wait()
         for reader in self._readers:
             reader.join()
