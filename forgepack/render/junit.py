@@ -27,7 +27,7 @@ def render(report: Report) -> bytes:
     for name in ("tests", "failures", "errors", "skipped"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     ElementTree.indent(root)
-    body = ElementTree.tostring(root, "utf-8", xml_declaration=False)
+    body: bytes = ElementTree.tostring(root, "utf-8", xml_declaration=False)
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + body + b"\n"
 
 

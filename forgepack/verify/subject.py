@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter_config, read_target_config
+from forgepack.artifacts.quant import QUANT_FILE
+from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.target import (
     EMBEDDING_FILE,
@@ -25,7 +27,9 @@ from forgepack.artifacts.target import (
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import Entry, walk
 from forgepack.profile import Profile
-from forgepack.verify.inputs import Input, Parsed
+from forgepack.verify import lineage
+from forgepack.verify.hashing import Digests, hash_files, planned_files
+from forgepack.verify.inputs import Input, Parsed, UnavailableError
 from forgepack.verify.layout import (
     CONFIG_FILE,
     LICENCE_FILE,
@@ -47,6 +51,11 @@ from forgepack.verify.readers import (
 )
 from forgepack.verify.report import Depth, Failure, failure_of
 from forgepack.verify.sources import Sources, guard_links
+
+if TYPE_CHECKING:
+    from forgepack.coreai_backend.compare import Comparison
+    from forgepack.coreai_backend.head_content import HeadDigest
+    from forgepack.coreai_backend.reader import AssetReading, FoundHead
 
 T = TypeVar("T")
 Tree = tuple[Entry, ...]
@@ -72,6 +81,8 @@ class Pair:
         self._add_package()
         self._add_target()
         self._add_sources()
+        self._add_bytes()
+        self._add_lineage()
 
     def _add_package(self) -> None:
         root, layout = self.sources.drafter, self.layout
@@ -99,6 +110,7 @@ class Pair:
         self.tokenizer: Input[Tokenizer] = self._file(
             "tokenizer", model / "tokenizer.json", lambda _: read_tokenizer(model), depth=Depth.HASH
         )
+        self.packages: Input[Mapping[str, AssetFiles]] = Input("packages", self._read_packages)
         self.export_tree: Input[Tree] = self._tree("export_tree", export, absent=NO_EXPORT)
         self.head = self._safetensors("head", export, HEAD_FILE, absent=NO_EXPORT)
         root = self.sources.root
@@ -122,7 +134,59 @@ class Pair:
             _never if checkpoint is None else lambda: read_texts(checkpoint),
             absent=NO_CHECKPOINT if checkpoint is None else None,
         )
-        self.quant = self._safetensors("quant", quant, "drafter_quant.safetensors", absent=NO_QUANT)
+        self.quant = self._safetensors("quant", quant, QUANT_FILE, absent=NO_QUANT)
+        self.quant_report: Input[QuantReport] = self._file(
+            "quant_report", None if quant is None else quant / REPORT_FILE, read_quant_report, absent=NO_QUANT
+        )
+
+    def _add_bytes(self) -> None:
+        self.digests: Input[Digests] = Input("digests", lambda: hash_files(planned_files(self)), depth=Depth.HASH)
+
+    def _add_lineage(self) -> None:
+        geometry, recipe, deep = self.profile.geometry, self.profile.recipe, Depth.LINEAGE
+        self.program: Input[AssetReading] = Input(
+            "program", lambda: lineage.read_program(self.asset.value, self.seconds), depth=deep
+        )
+        self.comparison: Input[Comparison] = Input(
+            "comparison",
+            lambda: lineage.compare_with_emitted(self.program.value, geometry, recipe),
+            depth=deep,
+        )
+        self.roles: Input[lineage.Roles] = Input(
+            "roles",
+            lambda: lineage.constants_by_role(self.program.value, self.comparison.value, geometry, recipe),
+            depth=deep,
+        )
+        self.package_head: Input[FoundHead] = Input(
+            "package_head", lambda: lineage.required_head(self.program.value), depth=deep
+        )
+        self.head_program: Input[AssetReading] = Input(
+            "head_program", lambda: lineage.read_program(self.head_package, self.seconds), depth=deep
+        )
+        self.target_head: Input[FoundHead] = Input(
+            "target_head", lambda: lineage.required_head(self.head_program.value), depth=deep
+        )
+        self.chunk_programs: Input[Mapping[str, AssetReading]] = Input(
+            "chunk_programs",
+            lambda: lineage.read_programs(self.chunk_packages(), self.seconds),
+            depth=deep,
+        )
+        self.export_digest: Input[HeadDigest] = Input(
+            "export_digest", lambda: lineage.export_head_digest(self.head.value), depth=deep
+        )
+
+    @property
+    def head_package(self) -> AssetFiles:
+        """The plain files of the target's own head package; UnavailableError when it can't be read."""
+        files = self.packages.value.get(self.manifest.value.head_file)
+        if files is None:
+            raise UnavailableError(self.packages)
+        return files
+
+    def chunk_packages(self) -> dict[str, AssetFiles]:
+        """Return the plain files of the target's chunk packages, those that can be read."""
+        names = {chunk.file for chunk in self.manifest.value.chunks}
+        return {name: files for name, files in self.packages.value.items() if name in names}
 
     def inputs(self) -> tuple[Input[Any], ...]:
         """Return every input, in the order of their definition."""
@@ -147,6 +211,12 @@ class Pair:
         """Return what kept inputs at this depth from being read at all."""
         found = [err for source in self.inputs() if source.depth <= self.depth for err in source.stoppers]
         return [failure_of(err, self.show(err.where or "")) for err in found]
+
+    def _read_packages(self) -> Parsed[Mapping[str, AssetFiles]]:
+        manifest = self.manifest.value
+        names = (manifest.head_file, *(chunk.file for chunk in manifest.chunks))
+        build = self.sources.target.build
+        return lineage.read_packages(build, names, links=self.sources.allow_links)
 
     def _file(
         self,

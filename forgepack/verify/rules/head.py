@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.verify.compare import differing
+from forgepack.verify.faults import reported
+from forgepack.verify.heads import export_source, head_differences, package_source, target_source, witnesses
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -41,3 +43,71 @@ def export_head(pair: Pair) -> Iterator[Finding]:
                 expected=expected.get(name, "absent"),
                 found=found.get(name, "absent"),
             )
+
+
+@rule(
+    "HEAD002",
+    title="package and target have a LUT4 head behind the output logits",
+    why="without logits nothing is drafted; a head of another form can't be the target's",
+    remedy="emit the package again; build the target's head package from its export",
+    depth="lineage",
+    codes=("head-missing", "head-form", "lut-index"),
+)
+def has_head(pair: Pair) -> Iterator[Finding]:
+    """A LUT4 head can be read from the drafter package, the target's head package and the export."""
+    return reported(pair, "HEAD002")
+
+
+@rule(
+    "HEAD003",
+    title="the package's head is the target export's, by content",
+    why="drafts are scored with a head that the target does not use: nothing fails, fewer drafts are accepted",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("package_head", "export_digest"),
+)
+def package_and_export(pair: Pair) -> Iterator[Finding]:
+    """Indices and products of table and scale are those of lm_head.safetensors, whatever parts and folds."""
+    return head_differences(pair, package_source(pair), export_source(pair))
+
+
+@rule(
+    "HEAD004",
+    title="the package's head is that of the target's own head package, by content",
+    why="the target verifies with its head package: this is the head that decides what is accepted",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("package_head", "target_head"),
+)
+def package_and_target(pair: Pair) -> Iterator[Finding]:
+    """Indices and products of table and scale are those of the target's head package."""
+    return head_differences(pair, package_source(pair), target_source(pair))
+
+
+@rule(
+    "HEAD005",
+    title="the target's head package was built from its export, by content",
+    why="a target whose parts disagree has no one head to pair with",
+    remedy="build the target's head package from its export again, or restore both from one release",
+    depth="lineage",
+    needs=("target_head", "export_digest"),
+)
+def target_and_export(pair: Pair) -> Iterator[Finding]:
+    """Indices and products of the target's head package are those of lm_head.safetensors."""
+    return head_differences(pair, target_source(pair), export_source(pair))
+
+
+@rule(
+    "HEAD006",
+    title="the head is identified at least twice",
+    why="one comparison can agree by the fault that it should find, as a stale head did with its own reference",
+    remedy="name the part that was not seen: --target-export, or the build with its head package",
+    depth="lineage",
+    needs=("package_head",),
+)
+def identified_twice(pair: Pair) -> Iterator[Finding]:
+    """At least two comparisons hold the package's head against the target or the binding."""
+    seen = witnesses(pair)
+    if len(seen) < 2:
+        where = pair.place(pair.layout.asset)
+        yield differing("head of the package", where, expected="two comparisons", found="; ".join(seen) or "none")

@@ -177,3 +177,61 @@ def last_layer(pair: Pair) -> Iterator[Finding]:
             found=f"layer {geometry.target_layers - 1} of {geometry.target_layers}",
             where=f"profile {pair.profile.name}",
         )
+
+
+@rule(
+    "TAP011",
+    title="the target's chunks export the drafter's taps",
+    why="a tap that no program returns leaves the drafter with another layer's features, or none",
+    remedy="build the target with the taps of this drafter",
+    depth="lineage",
+    needs=("manifest", "chunk_programs"),
+)
+def exported(pair: Pair) -> Iterator[Finding]:
+    """Each entry point of a chunk returns tap<i> for every tap inside it, y for one on its last layer."""
+    manifest = pair.manifest.value
+    for number, chunk in enumerate(manifest.chunks):
+        reading = pair.chunk_programs.value.get(chunk.file)
+        if reading is None:
+            continue
+        first, last = chunk.layers
+        asked = [tap for tap in pair.profile.geometry.taps if first <= tap <= last]
+        for function in reading.program.functions:
+            offered = [port.name for port in function.outputs]
+            missing = [tap for tap in asked if ("y" if tap == last else f"tap{tap}") not in offered]
+            if missing:
+                yield Finding(
+                    subject=f"taps that {function.name} of {chunk.file} returns",
+                    expected=f"taps {missing} (a tap on the last layer, {last}, is y)",
+                    found=f"outputs {', '.join(offered)}",
+                    where=pair.place(manifest.path, f"chunks[{number}]"),
+                )
+
+
+@rule(
+    "TAP013",
+    title="no chunk exports a layer that the drafter does not listen to",
+    why="outputs of other layers are read in their place where a runtime takes taps by position",
+    remedy="build the target with the taps of this drafter",
+    severity="warning",
+    depth="lineage",
+    needs=("manifest", "chunk_programs"),
+)
+def no_other_taps(pair: Pair) -> Iterator[Finding]:
+    """Outputs of chunks named tap<i> are taps of the profile."""
+    expected = {f"tap{tap}" for tap in pair.profile.geometry.taps}
+    for name, reading in sorted(pair.chunk_programs.value.items()):
+        for function in reading.program.functions:
+            other = [port.name for port in function.outputs if _is_tap(port.name) and port.name not in expected]
+            if other:
+                where = pair.place(pair.sources.target.build / name, function.name)
+                yield Finding(
+                    subject=f"taps that {name} returns",
+                    expected=", ".join(sorted(expected)),
+                    found=", ".join(other),
+                    where=where,
+                )
+
+
+def _is_tap(name: str) -> bool:
+    return name.startswith("tap") and name[3:].isdigit()
