@@ -1,0 +1,129 @@
+"""From records to files: land what a folder lacks, publish all of it at once, lock it, and report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from forgepack.artifacts.lock import CheckpointLock, LockedFile, make_lock
+from forgepack.hub.client import HubFile
+from forgepack.hub.plan import Item, check_record, check_space, make_plan, needed_bytes
+from forgepack.hub.report import Effects, FetchReport, FileReport, Progress, RetryPolicy
+from forgepack.hub.staging import Staging, hold_staging
+from forgepack.hub.transfer import Source, Transfer
+from forgepack.profile import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What ``out`` is to hold: the profile's files of ``commit``; ``adopted`` goes into the lock.
+
+    ``old`` is a lock of the same commit that lies there and must not be contradicted.
+    """
+
+    profile: Profile
+    out: Path
+    commit: str
+    adopted: bool = False
+    force: bool = False
+    old: CheckpointLock | None = None
+
+    @property
+    def where(self) -> str:
+        """The repository and commit, for messages."""
+        return f"{self.profile.hub.repo} @ {self.commit}"
+
+
+def bring_files(
+    job: Job, wanted: list[HubFile], *, source: Source, effects: Effects, policy: RetryPolicy
+) -> FetchReport:
+    """Bring ``wanted`` from ``source`` into the folder, then the lock; on an error what has landed waits in parts."""
+    with hold_staging(job.out) as staging:
+        staging.sweep(wanted)
+        items = make_plan(wanted, job.out, force=job.force, effects=effects)
+        needed, free = needed_bytes(items), effects.free(job.out)
+        check_space(needed, free, job.out)
+        transfer = Transfer(source, job.profile, effects, policy)
+        done = list(_land(items, staging, transfer))
+        lock = make_lock(
+            repo=job.profile.hub.repo,
+            commit=job.commit,
+            adopted=job.adopted,
+            files=[LockedFile(path=f.path, bytes=f.bytes, sha256=f.sha256 or "") for f in done],
+        )
+        if job.old is not None:
+            check_record(((f.path, f.bytes, f.sha256) for f in lock.files), job.old, job.where)
+        effects.report(Progress(phase="publish"))
+        staging.publish([i.file for i in items if i.sha256 is None], lock)
+    return make_report(job, done, lock=lock, needed=needed, free=free)
+
+
+def _land(items: Iterable[Item], staging: Staging, transfer: Transfer) -> Iterator[FileReport]:
+    for item in items:
+        file = item.file
+        if item.sha256 is not None:
+            yield FileReport(path=file.path, bytes=file.size, sha256=item.sha256, action="kept")
+            continue
+        landed = transfer.land(file, staging.part(file))
+        yield FileReport(
+            path=file.path,
+            bytes=file.size,
+            sha256=landed.sha256,
+            action="resumed" if landed.kept else "downloaded",
+            received=landed.received,
+        )
+
+
+def plan_files(job: Job, wanted: list[HubFile], effects: Effects) -> FetchReport:
+    """Report what ``bring_files`` would do; nothing is written."""
+    items = make_plan(wanted, job.out, force=job.force, effects=effects)
+    files = [
+        FileReport(
+            path=i.file.path,
+            bytes=i.file.size,
+            sha256=i.sha256 or i.file.sha256,
+            action="planned" if i.sha256 is None else "kept",
+        )
+        for i in items
+    ]
+    folder = next(p for p in (job.out.absolute(), *job.out.absolute().parents) if p.exists())
+    return make_report(job, files, lock=None, needed=needed_bytes(items), free=effects.free(folder))
+
+
+def verified_report(job: Job, lock: CheckpointLock) -> FetchReport:
+    """Report a folder whose every byte has been compared with its lock."""
+    files = [FileReport(path=f.path, bytes=f.bytes, sha256=f.sha256, action="verified") for f in lock.files]
+    return make_report(job, files, lock=lock)
+
+
+def make_report(
+    job: Job,
+    files: Iterable[FileReport],
+    *,
+    lock: CheckpointLock | None,
+    needed: int = 0,
+    free: int | None = None,
+) -> FetchReport:
+    """Put a report together, with the notes that a person should read."""
+    adopted = job.adopted if lock is None else lock.adopted
+    notes = []
+    if job.commit != job.profile.hub.commit:
+        notes.append(
+            f"{job.commit} is not the commit that the profile {job.profile.name} pins "
+            f"({job.profile.hub.commit}): every command that judges by this profile will refuse the checkpoint"
+        )
+    if adopted:
+        notes.append("adopted: the bytes are recorded, but were not compared with the hub's record of the commit")
+    return FetchReport(
+        root=job.out,
+        repo=job.profile.hub.repo,
+        commit=job.commit,
+        adopted=adopted,
+        files=tuple(files),
+        lock=lock,
+        dry_run=lock is None,
+        needed=needed,
+        free=free,
+        notes=tuple(notes),
+    )

@@ -1,0 +1,49 @@
+"""Only a full commit names a revision: branches and tags move, short hashes may become ambiguous."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from forgepack.artifacts.lock import is_commit
+from forgepack.errors import UsageError
+
+LookUp = Callable[[str], str | None]
+_LONGEST_NAME = 250
+
+
+def check_revision(revision: str, look_up: LookUp | None = None) -> str:
+    """Return ``revision`` if it is a full lower-case commit, else raise UsageError (``revision``).
+
+    ``look_up`` is asked once for the commit that the name points to now, to put it in the hint; None asks nobody.
+    What it finds never changes the outcome.
+    """
+    if is_commit(revision):
+        return revision
+    raise UsageError(
+        f"a revision must be a full commit, not {_kind(revision)}",
+        where="--revision",
+        expected="40 lower-case hexadecimal digits",
+        found=revision[:_LONGEST_NAME],
+        hint=_hint(revision, look_up),
+        code="revision",
+    )
+
+
+def _kind(revision: str) -> str:
+    if is_commit(revision.lower()):
+        return "one in upper case"
+    if re.fullmatch(r"[0-9a-fA-F]{4,39}", revision):
+        return "a short hash"
+    return "a branch or tag"
+
+
+def _hint(revision: str, look_up: LookUp | None) -> str:
+    if is_commit(revision.lower()):
+        return f"--revision {revision.lower()}"
+    commit = None
+    if look_up is not None and revision.isprintable() and 0 < len(revision) <= _LONGEST_NAME:
+        commit = look_up(revision)
+    if commit is None:
+        return "leave --revision out to take the profile's commit, or give the full one"
+    return f"it points to {commit} now; if that is the one you mean: --revision {commit}"

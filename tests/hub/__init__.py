@@ -1,0 +1,1 @@
+"""The pinned download against a loopback hub."""
