@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter_config, read_target_config
+from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
 from forgepack.artifacts.safetensors_file import SafetensorsFile
@@ -133,6 +134,12 @@ class Pair:
             "checkpoint_texts",
             _never if checkpoint is None else lambda: read_texts(checkpoint),
             absent=NO_CHECKPOINT if checkpoint is None else None,
+        )
+        self.lock: Input[CheckpointLock] = self._file(
+            "lock",
+            None if checkpoint is None else checkpoint / LOCK_NAME,
+            lambda path: read_lock(path.parent),
+            absent=NO_CHECKPOINT,
         )
         self.quant = self._safetensors("quant", quant, QUANT_FILE, absent=NO_QUANT)
         self.quant_report: Input[QuantReport] = self._file(
