@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from forgepack.artifacts.aimodel import AssetFiles, read_asset_files
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.errors import ForgepackError
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from forgepack.coreai_backend.reader import AssetReading, FoundHead
     from forgepack.geometry import Geometry
     from forgepack.profile import Recipe
+    from forgepack.verify.subject import Pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,19 @@ def constants_by_role(reading: AssetReading, comparison: Comparison, geometry: G
     named = [role for role, spec in constant_table(geometry, recipe).items() if not spec.inline]
     constants = {role: reading.program.constants[place] for role, place in comparison.roles.items() if role in named}
     return Roles(constants=constants, unmet=tuple(role for role in named if role not in constants))
+
+
+def constant_values(pair: Pair, role: str) -> npt.NDArray[np.float16] | None:
+    """Return the float16 values of a role's constant in its shape, or None when the program has none there."""
+    from forgepack.coreai_backend.reader import open_constants
+
+    place = pair.comparison.value.roles.get(role)
+    if place is None:
+        return None
+    reading = pair.program.value
+    constant = reading.program.constants[place]
+    with open_constants(reading, [place], seconds=pair.seconds) as payloads:
+        return np.array(payloads[place].view(np.float16).reshape(constant.shape))
 
 
 def export_head_digest(file: SafetensorsFile) -> HeadDigest:

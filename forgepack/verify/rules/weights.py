@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from forgepack.artifacts.checkpoint import tensor_faults
 from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.canonical import sha256_hex
 from forgepack.errors import ForgepackError
 from forgepack.geometry import Shape, checkpoint_tensors, codebook_tensors, quant_tensors
 from forgepack.verify.compare import differing
+from forgepack.verify.derivation import CHECKPOINT, FIXED, HEAD, QUANT, TARGET, derived_differences
 from forgepack.verify.faults import finding_of
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -108,3 +110,104 @@ def config_dtype(pair: Pair) -> Iterator[Finding]:
             if fault.code == "dtype":
                 where = pair.place(source.value.path, fault.path)
                 yield differing("element type in the config", where, expected=fault.expected, found=fault.found)
+
+
+@rule(
+    "WGT010",
+    title="every constant of the program was found in its place",
+    why="a constant that is not where the emitted program has it can't be proven",
+    remedy="emit the package again",
+    depth="lineage",
+    needs=("roles",),
+    after=("PKG018", "PKG019"),
+)
+def constants_found(pair: Pair) -> Iterator[Finding]:
+    """The program uses a constant wherever the emitted one uses a role of the constant table."""
+    for role in pair.roles.value.unmet:
+        where = pair.place(pair.layout.asset, role)
+        yield differing(f"constant {role}", where, expected="a constant of the program", found="none in its place")
+
+
+@rule(
+    "WGT012",
+    title="matrices of the package are the quantized drafter's under the documented folds",
+    why="an edited or mixed-up matrix drafts worse and changes no shape; running it within a tolerance shows nothing",
+    remedy="emit the package again from this quantized drafter",
+    depth="lineage",
+    needs=("roles", "quant"),
+)
+def from_quant(pair: Pair) -> Iterator[Finding]:
+    """Tables, indices, codes and scales equal the quantized drafter's, computed again by the emitter's table."""
+    return derived_differences(pair, QUANT)
+
+
+@rule(
+    "WGT013",
+    title="norms, base kernels and hidden projection of the package are the checkpoint's",
+    why="they are few and small, and every row of the drafter passes through them",
+    remedy="emit the package again from this checkpoint",
+    depth="lineage",
+    needs=("roles", "checkpoint"),
+)
+def from_checkpoint(pair: Pair) -> Iterator[Finding]:
+    """Constants that come from the checkpoint equal its tensors, computed again by the emitter's table."""
+    return derived_differences(pair, CHECKPOINT)
+
+
+@rule(
+    "WGT014",
+    title="constants without a source have their fixed values",
+    why="zero points and zero rows are part of the maths",
+    remedy="emit the package again",
+    depth="lineage",
+    needs=("roles",),
+)
+def fixed(pair: Pair) -> Iterator[Finding]:
+    """Constants that depend on no source hold what the emitter's table says."""
+    return derived_differences(pair, FIXED)
+
+
+@rule(
+    "WGT015",
+    title="head constants of the package are the export's in this tool's own parts and folds",
+    why="the normal form forgives other parts; a package of this tool has none",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("roles", "head"),
+    after=("HEAD003",),
+)
+def from_head(pair: Pair) -> Iterator[Finding]:
+    """Tables, indices and scales of each head part equal lm_head.safetensors, computed by the emitter's table."""
+    return derived_differences(pair, HEAD)
+
+
+@rule(
+    "WGT016",
+    title="the mask row of the package is the target's embedding of the mask token",
+    why="every draft starts from it; a row of another embedding or token drafts noise",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("roles", "embedding"),
+)
+def mask_row(pair: Pair) -> Iterator[Finding]:
+    """The baked-in row equals the embedding's row of the profile's mask token, bit for bit."""
+    return derived_differences(pair, TARGET)
+
+
+@rule(
+    "WGT020",
+    title="the selector's codebooks are the checkpoint's",
+    why="the codebooks choose among the head's best tokens; others choose at random",
+    remedy="copy them again: forgepack emit does",
+    depth="lineage",
+    needs=("selector", "checkpoint"),
+)
+def selector(pair: Pair) -> Iterator[Finding]:
+    """Both codebooks hold the bytes of the checkpoint's tensors of the same names."""
+    package, checkpoint = pair.selector.value, pair.checkpoint.value
+    for name in codebook_tensors(pair.profile.geometry):
+        if name not in package.tensors or name not in checkpoint.tensors:
+            continue
+        expected, found = (sha256_hex(memoryview(file.raw(name))) for file in (checkpoint, package))
+        if expected != found:
+            yield differing(f"tensor {name}", pair.place(package.path, name), expected=expected, found=found)
