@@ -12,6 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from forgepack.artifacts.files import hash_file
+from forgepack.artifacts.lock import LockedFile, make_lock, read_lock, write_lock
 from forgepack.artifacts.safetensors_file import DTYPES, SafetensorsWriter
 from forgepack.canonical import dump_canonical
 from forgepack.geometry import Geometry, checkpoint_tensors, codebook_tensors, quant_tensors
@@ -141,7 +143,16 @@ def write_checkpoint(root: Path, profile: Profile, seed: int = 1) -> Path:
         for name, shape in shapes.items():
             values = rng.normal(1.0 if "norm" in name else 0.0, 0.1, shape)
             out.write(name, values.astype(ml_dtypes.bfloat16))
+    lock_checkpoint(root, profile)
     return root
+
+
+def lock_checkpoint(root: Path, profile: Profile, **changes: Any) -> None:
+    """Write the lock of a checkpoint folder as it is."""
+    hashed = {name: hash_file(root / name) for name in profile.hub.files}
+    files = [LockedFile(path=name, bytes=size, sha256=sha256) for name, (size, sha256) in hashed.items()]
+    values: dict[str, Any] = {"repo": profile.hub.repo, "commit": profile.hub.commit, "adopted": False} | changes
+    write_lock(root, make_lock(files=files, **values))
 
 
 def write_quant(root: Path, profile: Profile, seed: int = 2) -> Path:
@@ -153,6 +164,44 @@ def write_quant(root: Path, profile: Profile, seed: int = 2) -> Path:
         for name, (dtype, shape) in specs.items():
             out.write(name, _quant_values(rng, name, shape).astype(DTYPES[dtype]))
     return root
+
+
+def report_quant(root: Path, checkpoint: Path, target: Path, profile: Profile) -> None:
+    """Write report.json of a quantized drafter over the tensors as they are."""
+    size, sha256 = hash_file(root / "drafter_quant.safetensors")
+    lock = read_lock(checkpoint)
+    digests = {file.path: file.sha256 for file in lock.files}
+    files = {
+        "head_sha256": target / "export" / EXPORT / "lm_head.safetensors",
+        "embedding_sha256": target / "model/embed_tokens_fp16.npy",
+        "tokenizer_sha256": target / "model/tokenizer.json",
+    }
+    traces = {"bound": True, "traces_sha256": "ab" * 32}
+    report = {
+        "schema": "forgepack.quant_report/1",
+        "tool": {"name": "forgepack", "version": "0"},
+        "profile": {"name": profile.name, "sha256": profile.digest},
+        "method": "gptq",
+        "recipe": {"variant": "lut4_gptq", "mask_scale": {"calibration": 0.7, "deployment": 0.7}},
+        "inputs": {
+            "checkpoint": {
+                "repo": lock.repo,
+                "commit": lock.commit,
+                "adopted": lock.adopted,
+                "lock_sha256": lock.digest,
+                "model_sha256": digests["model.safetensors"],
+                "config_sha256": digests["config.json"],
+            },
+            "target": {"export": EXPORT, **{key: hash_file(path)[1] for key, path in files.items()}},
+            "calibration": traces,
+            "held_out": {"source": "split", **traces},
+        },
+        "matrices": {},
+        "totals": {},
+        "numerics": {},
+        "output": {"file": "drafter_quant.safetensors", "bytes": size, "sha256": sha256},
+    }
+    write_json(root / "report.json", report)
 
 
 def _quant_values(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> Any:

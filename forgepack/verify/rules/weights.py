@@ -208,6 +208,6 @@ def selector(pair: Pair) -> Iterator[Finding]:
     for name in codebook_tensors(pair.profile.geometry):
         if name not in package.tensors or name not in checkpoint.tensors:
             continue
-        expected, found = (sha256_hex(memoryview(file.raw(name))) for file in (checkpoint, package))
+        expected, found = (sha256_hex(file.raw(name).data) for file in (checkpoint, package))
         if expected != found:
             yield differing(f"tensor {name}", pair.place(package.path, name), expected=expected, found=found)
