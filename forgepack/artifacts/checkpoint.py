@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from forgepack.artifacts.config import DrafterConfig, read_drafter_config
+from forgepack.artifacts.lock import CheckpointLock, require_locked
 from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
-from forgepack.errors import CorruptError, ForgepackError, MissingError, NumericsError
+from forgepack.errors import CorruptError, ForgepackError, MissingError, NumericsError, UsageError
 from forgepack.geometry import Geometry, Shape, checkpoint_tensors
-
-if TYPE_CHECKING:
-    from forgepack.artifacts.lock import CheckpointLock
+from forgepack.profile import Profile
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
@@ -29,7 +27,7 @@ class Checkpoint:
     root: Path
     config: DrafterConfig
     weights: SafetensorsFile
-    lock: CheckpointLock | None = None
+    lock: CheckpointLock
 
     def tensor(self, name: str) -> npt.NDArray[np.float32]:
         """Return one tensor as float32; NumericsError names the first non-finite value."""
@@ -64,10 +62,16 @@ def read_checkpoint_files(root: Path, geometry: Geometry) -> tuple[DrafterConfig
     return config, weights
 
 
-def read_checkpoint(root: Path, geometry: Geometry) -> Checkpoint:
-    """Read a checkpoint folder without judging its lock (the lock is attached once ``hub`` lands)."""
-    config, weights = read_checkpoint_files(root, geometry)
-    return Checkpoint(root=root, config=config, weights=weights)
+def read_checkpoint(root: Path, profile: Profile, *, hashed: bool = False) -> Checkpoint:
+    """Read a checkpoint folder that is locked, the profile's, and well formed; UsageError where there is no folder.
+
+    With ``hashed`` every byte is compared with the lock, as a command that builds must do once.
+    """
+    if not root.is_dir():
+        raise UsageError("no such checkpoint folder", where=str(root), hint="forgepack fetch --out brings one")
+    lock = require_locked(root, profile, hashed=hashed)
+    config, weights = read_checkpoint_files(root, profile.geometry)
+    return Checkpoint(root=root, config=config, weights=weights, lock=lock)
 
 
 def tensor_faults(file: SafetensorsFile, expected: dict[str, tuple[str, Shape]]) -> Iterator[ForgepackError]:
