@@ -51,6 +51,24 @@ def derived_differences(pair: Pair, kind: str) -> Iterator[Finding]:
             yield differing(f"constant {role}", where, expected=expected, found=found, message=message)
 
 
+def expected_records(pair: Pair) -> dict[str, Any]:
+    """Return what a sidecar must record of every constant: found in the program, or fixed for an inline number."""
+    from forgepack.emit.table import constant_table
+
+    constants = pair.roles.value.constants
+    records: dict[str, Any] = {}
+    for role, spec in constant_table(pair.profile.geometry, pair.profile.recipe).items():
+        if not spec.inline and role not in constants:
+            continue  # told by the rule that finds constants
+        record: dict[str, Any] = {"dtype": spec.dtype, "shape": list(spec.shape), "formula": spec.formula}
+        if spec.inline:
+            record["sha256"] = spec.digest(lambda name: source(pair, name))
+        else:
+            record["sha256"] = constants[role].sha256
+        records[role] = record
+    return records
+
+
 def _kind(sources: tuple[str, ...]) -> str:
     """Return the kind of source that a constant comes from; the recipe's mask scale is no source of its own."""
     kinds = {name.partition(":")[0] for name in sources} - {"recipe"}

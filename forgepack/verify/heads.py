@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.verify.lineage import opened_heads
-from forgepack.verify.report import Depth, Finding
+from forgepack.verify.report import Finding
 from forgepack.verify.subject import Pair
 
 if TYPE_CHECKING:
@@ -81,9 +81,10 @@ def head_differences(pair: Pair, left: HeadSource, right: HeadSource) -> Iterato
 
 
 def witnesses(pair: Pair) -> list[str]:
-    """Return the comparisons that can identify the head at the pair's depth, whatever their outcome."""
-    seen = []
-    if pair.depth >= Depth.LINEAGE and pair.package_head.available:
-        seen += ["the package against the export's lm_head"] if pair.export_digest.available else []
-        seen += ["the package against the target's head package"] if pair.target_head.available else []
-    return seen
+    """Return the comparisons that hold the package's head against another source, whatever their outcome."""
+    sources = {
+        "the export's lm_head": pair.export_digest.available,
+        "the target's head package": pair.target_head.available,
+        "the sidecar's binding": pair.binding.available,
+    }
+    return [f"the package against {name}" for name, seen in sources.items() if seen]

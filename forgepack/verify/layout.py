@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepack.artifacts.aimodel import SUFFIX
+from forgepack.artifacts.aimodel import ASSET_FILES, SUFFIX
 from forgepack.artifacts.tree import Entry
 from forgepack.errors import NothingToVerifyError
 
@@ -43,6 +43,12 @@ class Layout:
     def sidecar(self) -> Path:
         """The sidecar beside the asset."""
         return self.root / f"{self.stem}.json"
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files that a sidecar lists: everything of the package but the sidecar itself."""
+        parts = {f"{self.asset.name}/{name}" for name in ASSET_FILES}
+        return frozenset(parts | self.names) - {self.asset.name, self.sidecar.name}
 
     @property
     def names(self) -> frozenset[str]:

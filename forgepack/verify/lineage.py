@@ -76,7 +76,7 @@ def read_programs(packages: Mapping[str, AssetFiles], seconds: float) -> Parsed[
 def compare_with_emitted(reading: AssetReading, geometry: Geometry, recipe: Recipe) -> Comparison:
     """Compare an asset's program with the one that this tool emits for the geometry and recipe."""
     from forgepack.coreai_backend.compare import compare_programs
-    from forgepack.emit.graph import expected_program
+    from forgepack.emit.author import expected_program
 
     return compare_programs(expected_program(geometry, recipe), reading.program)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from forgepack.verify.compare import lookup
 from forgepack.verify.subject import Pair
 
 Kind = Literal["missing", "type", "negative", "range", "duplicate", "count", "shifted", "order", "values", "equal"]
@@ -112,3 +113,8 @@ def statements(pair: Pair) -> Iterator[TapStatement]:
         yield TapStatement(where=where, stated=pair.checkpoint_config.value.taps)
     if pair.manifest.available:
         yield TapStatement(where=pair.place(pair.manifest.value.path, "taps"), stated=pair.manifest.value.taps)
+    if pair.binding.available:
+        taps = lookup(pair.binding.value, "target.taps")
+        for key, offset in (("layer_ids", 0), ("hf_hidden_states", 1)):
+            where = pair.place(pair.layout.sidecar, f"forgepack.target.taps.{key}")
+            yield TapStatement(where=where, stated=lookup(taps, key), offset=offset)

@@ -7,7 +7,10 @@ compared by content, three ways: the package's constants, the export's lm_head, 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
+from forgepack.canonical import sha256_hex
+from forgepack.verify.binding import against, bound, leaves, must_state
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
 from forgepack.verify.heads import export_source, head_differences, package_source, target_source, witnesses
@@ -111,3 +114,75 @@ def identified_twice(pair: Pair) -> Iterator[Finding]:
     if len(seen) < 2:
         where = pair.place(pair.layout.asset)
         yield differing("head of the package", where, expected="two comparisons", found="; ".join(seen) or "none")
+
+
+@rule(
+    "HEAD007",
+    title="the export's head has the header that the pair was bound to",
+    why="another header is a head of another file, shape or writer",
+    remedy="use the export that the package was emitted for, or emit it for this one",
+    needs=("binding", "head"),
+)
+def bound_header(pair: Pair) -> Iterator[Finding]:
+    """The SHA-256 of lm_head.safetensors' header is the one that the sidecar states."""
+    head = pair.head.value
+    where = pair.place(head.path)
+    yield from against(pair, "target.head.header_sha256", head.header_sha256, where, subject="header of the head")
+    yield from must_state(pair, "target.head.file", head.path.name)
+    yield from against(pair, "target.head.bytes", head.size, where, subject="size of the head")
+
+
+@rule(
+    "HEAD008",
+    title="the export's head file is the one that the pair was bound to",
+    why="a rebuilt or edited head keeps the export's name",
+    remedy="use the export that the package was emitted for, or emit it for this one",
+    depth="hash",
+    needs=("binding", "head", "digests"),
+    after=("HEAD009",),
+)
+def bound_file(pair: Pair) -> Iterator[Finding]:
+    """The SHA-256 of lm_head.safetensors is the one that the sidecar states."""
+    path = pair.head.value.path
+    digest = pair.digests.value.get(path)
+    found = None if digest is None else digest.sha256
+    return against(pair, "target.head.sha256", found, pair.place(path), subject="bytes of the head")
+
+
+@rule(
+    "HEAD009",
+    title="the package's head is the one that the sidecar states, by content",
+    why="a stale head agrees with whatever was built from it; the binding was taken from the export",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("binding", "package_head"),
+    after=("HEAD003", "HEAD004"),
+)
+def bound_content(pair: Pair) -> Iterator[Finding]:
+    """Rows, columns, ranks and products of the package's head have the digests that the sidecar states."""
+    digest = pair.package_head.value.digest
+    where = pair.place(pair.layout.asset)
+    found = {**asdict(digest), "content_sha256": digest.digest}
+    for key, value in sorted(found.items()):
+        yield from against(pair, f"target.head.{key}", value, where, subject=f"{key} of the package's head")
+
+
+@rule(
+    "HEAD010",
+    title="the export's head tensors are those that the sidecar states",
+    why="each tensor of the head has a record of its own, so that a change is named, not only noticed",
+    remedy="use the export that the package was emitted for, or emit it for this one",
+    depth="lineage",
+    needs=("binding", "head"),
+    after=("HEAD003", "HEAD005"),
+)
+def bound_tensors(pair: Pair) -> Iterator[Finding]:
+    """Type, shape and SHA-256 of each tensor of lm_head.safetensors are those that the sidecar states."""
+    head, stated = pair.head.value, bound(pair, "target.head.tensors")
+    found = {
+        name: {"dtype": info.dtype, "shape": list(info.shape), "sha256": sha256_hex(head.raw(name).data)}
+        for name, info in head.tensors.items()
+    }
+    for path, expected, value in leaves(stated, found):
+        where = pair.place(head.path, path)
+        yield differing("tensor of the export's head", where, expected=expected, found=value)

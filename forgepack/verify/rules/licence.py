@@ -78,14 +78,15 @@ def texts(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "LIC005",
-    title="the asset names the profile's licence",
+    title="the asset names the licences of drafter and target",
     why="a package without its sidecar still has to say under which terms it stands",
     remedy="emit the package again",
     needs=("asset", "binding"),
 )
 def asset_licence(pair: Pair) -> Iterator[Finding]:
-    """``license`` in the asset's metadata is the profile's licence."""
-    asset, expected = pair.asset.value, pair.profile.licence
+    """``license`` in the asset's metadata names the profile's licences of drafter and target."""
+    asset = pair.asset.value
+    expected = " AND ".join(sorted({pair.profile.licence, pair.profile.target.licence}))
     found = asset.metadata.get("license")
     if found != expected:
         where = pair.place(asset.root / "metadata.json", "license")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from forgepack.verify.binding import bound, must_state, stated_at
 from forgepack.verify.compare import differing, same
 from forgepack.verify.lineage import constant_values
 from forgepack.verify.report import Finding
@@ -151,3 +152,36 @@ def indices(pair: Pair) -> Iterator[Finding]:
                 if top > 15:
                     where = pair.place(source.value.path, weight.name)
                     yield differing(weight.name, where, expected="0 to 15", found=top)
+
+
+@rule(
+    "NUM007",
+    title="the binding deploys the profile's mask scale, and keeps the calibration's apart",
+    why="a package calibrated at one scale may be deployed at another: both must be known, one must be the profile's",
+    remedy="quantize and emit again with the profile's mask scale",
+    needs=("binding",),
+)
+def bound_mask_scales(pair: Pair) -> Iterator[Finding]:
+    """The deployed mask scale is the profile's; the calibration's is a number over 0 and at most 1."""
+    yield from must_state(pair, "quantization.mask_scale.deployment", pair.profile.recipe.mask_scale)
+    found = bound(pair, "quantization.mask_scale.calibration")
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found <= 1:
+        where = stated_at(pair, "quantization.mask_scale.calibration")
+        yield differing("mask scale of the calibration", where, expected="over 0, at most 1", found=found)
+
+
+@rule(
+    "NUM008",
+    title="the drafter was calibrated at the mask scale that it is deployed with",
+    why="Hessians taken at another scale weigh the rows otherwise: legal history, but it must be known",
+    remedy="quantize again at the deployed mask scale, or accept the older calibration",
+    severity="note",
+    needs=("binding",),
+)
+def one_mask_scale(pair: Pair) -> Iterator[Finding]:
+    """Calibration and deployment have one mask scale."""
+    scales = bound(pair, "quantization.mask_scale")
+    if isinstance(scales, Mapping) and scales.get("calibration") != scales.get("deployment"):
+        where = stated_at(pair, "quantization.mask_scale")
+        expected, found = scales.get("deployment"), scales.get("calibration")
+        yield differing("mask scale of the calibration", where, expected=expected, found=found)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from forgepack.artifacts.aimodel import AssetFiles
+from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, AssetFiles
+from forgepack.verify.binding import against, bound, must_state, stated_at
 from forgepack.verify.compare import differing, lookup, same
 from forgepack.verify.faults import reported
+from forgepack.verify.files import file_differences
+from forgepack.verify.metadata import metadata_differences
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -147,3 +150,81 @@ def target_entries(pair: Pair) -> Iterator[Finding]:
         if found != sorted(set(chunk.entries)):
             where = pair.place(manifest.path, f"chunks[{number}].entries")
             yield differing(f"entry points of {chunk.file}", where, expected=sorted(chunk.entries), found=found)
+
+
+@rule(
+    "PKG014",
+    title="every file of the package is the one that its sidecar was written for",
+    why="a sidecar beside another package vouches for weights that are not there",
+    remedy="restore the package from its source, or emit it again",
+    depth="hash",
+    needs=("binding", "digests"),
+    after=("PKG015", "PKG012", "WGT011"),
+)
+def bound_files(pair: Pair) -> Iterator[Finding]:
+    """Each file that the sidecar lists exists with its digest; metadata.json by its content without the date."""
+    stated = bound(pair, "package.files")
+    required = sorted(pair.layout.files)
+    listed = stated if isinstance(stated, Mapping) else {}
+    for path in sorted({*required, *listed}):
+        if path in listed and path in required:
+            yield from file_differences(pair, pair.layout.root / path, f"package.files.{path}", listed[path])
+        else:
+            expected, found = ("a record", "none") if path in required else ("no record", path)
+            yield differing("files of the package", stated_at(pair, "package.files"), expected=expected, found=found)
+
+
+@rule(
+    "PKG015",
+    title="asset and sidecar name each other",
+    why="a sidecar copied from another pair describes another package: the asset's own metadata tells",
+    remedy="put the package's own sidecar beside it, or emit it again",
+    needs=("binding", "asset"),
+)
+def bound_asset(pair: Pair) -> Iterator[Finding]:
+    """The sidecar states the asset's name, main.hash and metadata, and the metadata the sidecar's identities."""
+    asset, name = pair.asset.value, pair.layout.asset.name
+    yield from must_state(pair, "package.asset", name)
+    where = pair.place(asset.root / HASH_FILE)
+    files = bound(pair, "package.files")
+    record = files.get(f"{name}/{PROGRAM_FILE}") if isinstance(files, Mapping) else None
+    stated = record.get("sha256") if isinstance(record, Mapping) else None
+    if stated != asset.stated_sha256:
+        message = f"stated in {stated_at(pair, f'package.files.{name}/{PROGRAM_FILE}')}"
+        yield differing("digest of the program", where, expected=stated, found=asset.stated_sha256, message=message)
+    yield from metadata_differences(pair)
+
+
+@rule(
+    "PKG016",
+    title="the sidecar states the package's size",
+    why="downloads plan their disk by it, and a size that is off shows another package",
+    remedy="emit the package again",
+    needs=("sidecar", "tree"),
+)
+def size(pair: Pair) -> Iterator[Finding]:
+    """Mb is the bytes of the asset's files divided by 1e6, rounded."""
+    prefix = f"{pair.layout.asset.name}/"
+    total = sum(e.size for e in pair.tree.value if e.path.startswith(prefix) and e.kind == "file")
+    expected, found = round(total / 1e6), pair.sidecar.value.get("mb")
+    if not same(found, expected):
+        where = pair.place(pair.layout.sidecar, "mb")
+        yield differing("mb of the sidecar", where, expected=expected, found=found, message=f"{total} bytes")
+
+
+@rule(
+    "PKG021",
+    title="the sidecar's digest of the program's structure is right",
+    why="it lets a reader without the emitter tell a re-wired program from the emitted one",
+    remedy="emit the package again",
+    depth="lineage",
+    needs=("binding", "program"),
+    after=("PKG019", "PKG018"),
+)
+def structure(pair: Pair) -> Iterator[Finding]:
+    """trace_sha256 of the sidecar is the digest of the program's structure; minimum_os is the emitter's."""
+    from forgepack.emit.sidecar_content import MINIMUM_OS
+
+    where = pair.place(pair.layout.asset)
+    yield from against(pair, "package.trace_sha256", pair.program.value.program.digest, where)
+    yield from must_state(pair, "package.minimum_os", MINIMUM_OS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from forgepack.verify.binding import must_state
 from forgepack.verify.compare import differing, same
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -112,3 +113,47 @@ def export_folder(pair: Pair) -> Iterator[Finding]:
     manifest, folder = pair.manifest.value, pair.sources.target.export
     if manifest.basis is None and folder is not None and folder.name != manifest.export:
         yield differing("export folder", "export", expected=manifest.export, found=folder.name)
+
+
+@rule(
+    "CTR007",
+    title="the binding is of a kind and version that this tool knows",
+    why="an unknown kind is never taken for a known one: its fields may mean something else",
+    remedy="use the forgepack that wrote the package, or emit it again",
+    needs=("binding",),
+)
+def known_kind(pair: Pair) -> Iterator[Finding]:
+    """The binding's schema is the known one."""
+    from forgepack.artifacts.sidecar import SCHEMA
+
+    return must_state(pair, "schema", SCHEMA)
+
+
+@rule(
+    "CTR008",
+    title="the package was made for the profile that judges",
+    why="a sidecar that names another profile was measured against other numbers; it never judges itself",
+    remedy="name the package's profile by --profile, or emit the package for this one",
+    needs=("binding",),
+)
+def profile(pair: Pair) -> Iterator[Finding]:
+    """Name and digest of the binding's profile are those of the judging profile."""
+    return must_state(pair, "profile", {"name": pair.profile.name, "sha256": pair.profile.digest})
+
+
+@rule(
+    "CTR009",
+    title="the binding's runtime settings are the profile's",
+    why="another compile mode, gap or thread count is another speed, and on some devices other results",
+    remedy="emit the package again",
+    needs=("binding",),
+)
+def runtime(pair: Pair) -> Iterator[Finding]:
+    """Compile mode, draft gap and host threads are the profile's."""
+    settings = pair.profile.runtime
+    expected = {
+        "compile_mode": settings.compile_mode,
+        "draft_gap_ms": settings.draft_gap_ms,
+        "host_threads": settings.host_threads,
+    }
+    return must_state(pair, "runtime", expected)

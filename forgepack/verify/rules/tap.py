@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forgepack.verify.binding import must_state
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -235,3 +236,21 @@ def no_other_taps(pair: Pair) -> Iterator[Finding]:
 
 def _is_tap(name: str) -> bool:
     return name.startswith("tap") and name[3:].isdigit()
+
+
+@rule(
+    "TAP009",
+    title="the binding states the taps in both conventions, and they agree",
+    why="a list alone does not say whether it counts layer outputs or hidden states: two lists can't be mixed up",
+    remedy="emit the package again",
+    needs=("binding",),
+)
+def both_conventions(pair: Pair) -> Iterator[Finding]:
+    """The convention is layer_output_zero_based, and the Hugging Face list is each layer id plus one."""
+    taps = pair.profile.geometry.taps
+    expected = {
+        "convention": "layer_output_zero_based",
+        "hf_hidden_states": [tap + 1 for tap in taps],
+        "layer_ids": list(taps),
+    }
+    return must_state(pair, "target.taps", expected)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from forgepack.artifacts.checkpoint import tensor_faults
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.canonical import sha256_hex
 from forgepack.errors import ForgepackError
 from forgepack.geometry import Shape, checkpoint_tensors, codebook_tensors, quant_tensors
+from forgepack.verify.binding import against, bound, leaves, must_state, stated_at
 from forgepack.verify.compare import differing
-from forgepack.verify.derivation import CHECKPOINT, FIXED, HEAD, QUANT, TARGET, derived_differences
+from forgepack.verify.derivation import CHECKPOINT, FIXED, HEAD, QUANT, TARGET, derived_differences, expected_records
 from forgepack.verify.faults import finding_of
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -211,3 +212,66 @@ def selector(pair: Pair) -> Iterator[Finding]:
         expected, found = (sha256_hex(file.raw(name).data) for file in (checkpoint, package))
         if expected != found:
             yield differing(f"tensor {name}", pair.place(package.path, name), expected=expected, found=found)
+
+
+@rule(
+    "WGT011",
+    title="every constant of the program is the one that the sidecar records",
+    why="an edited weight keeps names, shapes and, with main.hash written again, every check of the file itself",
+    remedy="restore the package from its source, or emit it again",
+    depth="lineage",
+    needs=("roles", "binding"),
+    after=("WGT010",),
+)
+def recorded(pair: Pair) -> Iterator[Finding]:
+    """Type, shape, digest and formula that the sidecar records of each role are those of program and emitter."""
+    stated = bound(pair, "package.constants")
+    records = stated if isinstance(stated, Mapping) else {}
+    expected = expected_records(pair)
+    for role in sorted({*expected, *records}):
+        where = stated_at(pair, f"package.constants.{role}")
+        for path, found, wanted in leaves(expected.get(role), records.get(role)):
+            subject = f"constant {role}"
+            message = f"{path or 'record'} in the program against the sidecar's"
+            yield differing(subject, where, expected=wanted, found=found, message=message)
+
+
+@rule(
+    "WGT017",
+    title="the embedding is the one that the pair was bound to",
+    why="anchor and mask rows come from it; rows of another training draft noise",
+    remedy="restore embed_tokens_fp16.npy from the target's release",
+    depth="hash",
+    needs=("binding", "embedding", "digests"),
+    after=("WGT018",),
+)
+def bound_embedding(pair: Pair) -> Iterator[Finding]:
+    """Shape, type, size and SHA-256 of the embedding are those that the sidecar states."""
+    table = pair.embedding.value
+    digest = pair.digests.value.get(table.path)
+    found = {
+        "shape": list(table.shape),
+        "dtype": "F16",
+        "bytes": None if digest is None else digest.bytes,
+        "sha256": None if digest is None else digest.sha256,
+    }
+    where = pair.place(table.path)
+    for key, value in found.items():
+        yield from against(pair, f"target.embedding.{key}", value, where, subject=f"{key} of the embedding")
+
+
+@rule(
+    "WGT018",
+    title="the target's embedding of the mask token is the one that the pair was bound to",
+    why="the package has this row baked in: another row in the target means another target",
+    remedy="use the target that the package was emitted for, or emit it for this one",
+    needs=("binding", "embedding"),
+)
+def bound_mask_row(pair: Pair) -> Iterator[Finding]:
+    """Mask token and digest of its row are those that the sidecar states."""
+    table, token = pair.embedding.value, pair.profile.geometry.mask_token
+    yield from must_state(pair, "target.mask_row.token", token)
+    if token < table.shape[0]:
+        digest = sha256_hex(table.row(token).tobytes())
+        where = pair.place(table.path, f"row {token}")
+        yield from against(pair, "target.mask_row.sha256", digest, where, subject="row of the mask token")
