@@ -19,7 +19,7 @@ from forgepack.artifacts.target import MANIFEST_FILE, Target
 from forgepack.artifacts.tree import JUNK, walk
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.coreai_backend.head_content import content_of_safetensors
-from forgepack.errors import CorruptError, MissingError
+from forgepack.errors import CorruptError
 from forgepack.geometry import Geometry
 
 TAP_CONVENTION = "layer_output_zero_based"
@@ -52,22 +52,15 @@ def describe_folder(root: Path, prefix: str, note: Note | None = None) -> dict[s
 
 
 def describe_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return repository, commit and digests as the checkpoint's lock states them; MissingError without a lock."""
+    """Return repository, commit and digests as the checkpoint's lock states them."""
     lock = checkpoint.lock
-    model = None if lock is None else lock.file(MODEL_FILE)
-    if lock is None or model is None:
-        raise MissingError(
-            "the checkpoint has no lock",
-            where=str(checkpoint.root),
-            hint="run forgepack fetch, or forgepack fetch --adopt for a folder obtained otherwise",
-            code="lock-missing",
-        )
+    model = lock.file(MODEL_FILE)
     return {
         "repo": lock.repo,
         "commit": lock.commit,
         "adopted": lock.adopted,
         "lock_sha256": lock.digest,
-        "model_sha256": model.sha256,
+        "model_sha256": None if model is None else model.sha256,
         "config_sha256": checkpoint.config.sha256,
     }
 

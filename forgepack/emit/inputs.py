@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from forgepack.artifacts.aimodel import read_asset_files
-from forgepack.artifacts.checkpoint import CONFIG_FILE, MODEL_FILE, Checkpoint
+from forgepack.artifacts.checkpoint import Checkpoint
 from forgepack.artifacts.files import hash_file
+from forgepack.artifacts.lock import require_locked
 from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.target import Target
 from forgepack.coreai_backend.reader import read_asset
@@ -73,8 +74,8 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     """
     if inputs.target.head is None:
         raise _no_export(inputs.target)
+    _check_checkpoint(inputs.checkpoint, profile, note)
     checkpoint = describe_checkpoint(inputs.checkpoint)
-    _check_lock(inputs.checkpoint, profile, note)
     _check_quant_bytes(inputs.quant, note)
     target = describe_target(inputs.target, profile.geometry, note)
     found = Identity(checkpoint=checkpoint, target=target, quantization=describe_quantization(inputs.quant))
@@ -85,30 +86,21 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     return found
 
 
-def _check_lock(checkpoint: Checkpoint, profile: Profile, note: Note | None) -> None:
-    """Hash the checkpoint's files that the package is made of and compare them with the lock and the profile."""
-    lock = checkpoint.lock
-    assert lock is not None
-    where = str(checkpoint.root)
-    pinned, found = f"{profile.hub.repo} @ {profile.hub.commit}", f"{lock.repo} @ {lock.commit}"
-    if pinned != found:
-        raise _foreign("the checkpoint is not the profile's", where, pinned, found)
-    for name in (CONFIG_FILE, MODEL_FILE, *LICENCE_FILES):
+def _check_checkpoint(checkpoint: Checkpoint, profile: Profile, note: Note | None) -> None:
+    """Compare every byte of the checkpoint with its lock; licence and notice must be there and hold text."""
+    progress = None if note is None else lambda _path, size: note(size)
+    lock = require_locked(checkpoint.root, profile, hashed=True, progress=progress)
+    if lock != checkpoint.lock:
+        raise _foreign("the lock changed since it was read", checkpoint.root, checkpoint.lock.digest, lock.digest)
+    for name in LICENCE_FILES:
         locked = lock.file(name)
-        if locked is None:
-            raise MissingError("the lock lacks a file of the package", where=f"{where}: {name}", code="lock-missing")
-        size, digest = hash_file(checkpoint.root / name, note)
-        reason = profile.known_bad.get(digest)
-        if reason is not None:
-            raise _foreign(
-                "the checkpoint is known to be the wrong one", f"{where}/{name}", "the pinned file", reason
+        if locked is None or not (checkpoint.root / name).read_bytes().strip():
+            raise MissingError(
+                "a licence file is missing or empty",
+                where=str(checkpoint.root / name),
+                hint="a package must carry the drafter's LICENSE and NOTICE: fetch the checkpoint again",
+                code="licence",
             )
-        if (size, digest) != (locked.bytes, locked.sha256):
-            expected = f"{locked.bytes} bytes, sha256 {locked.sha256}"
-            found = f"{size} bytes, sha256 {digest}"
-            raise _foreign("a file is not the one of the checkpoint's lock", f"{where}/{name}", expected, found)
-        if name in LICENCE_FILES and size == 0:
-            raise MissingError("a licence file is empty", where=f"{where}/{name}", code="licence-empty")
 
 
 def _check_quant_bytes(quant: Quant, note: Note | None) -> None:

@@ -114,12 +114,13 @@ def emit_package(
     with locked_work(out, force=force) as work:
         _remove_dead_stages(work)
         job = _Job(inputs=inputs, profile=profile, report=report)
-        identity = identify(inputs, profile, note=job.note("check inputs", 0))
-        with writing(work):
-            stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=work))
-        result = job.write(stage, identity, created)
-        publish(stage / "package", out)
-        remove_work(work)
+        try:
+            identity = identify(inputs, profile, note=job.note("check inputs", 0))
+            with writing(work), tempfile.TemporaryDirectory(prefix=_STAGE, dir=work) as stage:
+                result = job.write(Path(stage), identity, created)
+                publish(Path(stage) / "package", out)
+        finally:
+            remove_work(work)
     return replace(result, root=out, asset=out / result.asset, sidecar_file=out / result.sidecar_file)
 
 
@@ -164,7 +165,7 @@ class _Job:
         self.note("write files", 0)
         _write_files(root, self.inputs.checkpoint, profile, identity)
         files = {e.path: describe_file(root / e.path) for e in walk(root) if e.kind == "file"}
-        size = sum((asset_root / name).stat().st_size for name in os.listdir(asset_root))  # noqa: PTH208
+        size = sum(path.stat().st_size for path in asset_root.iterdir())
         content = PackageContent(table=table, stored=stored, asset=asset, files=files, asset_bytes=size)
         bound = sidecar(profile, identity, content)
         sidecar_file = root / f"{profile.package}.json"
@@ -187,9 +188,7 @@ def _write_files(root: Path, checkpoint: Checkpoint, profile: Profile, identity:
     for name in (CONFIG_FILE, *LICENCE_FILES):
         _write(root / name, (checkpoint.root / name).read_bytes())
     _write_selector(root / SELECTOR_FILE, checkpoint, profile.geometry)
-    lock = checkpoint.lock
-    assert lock is not None
-    files = {file.path: {"bytes": file.bytes, "sha256": file.sha256} for file in lock.files}
+    files = {file.path: {"bytes": file.bytes, "sha256": file.sha256} for file in checkpoint.lock.files}
     _write(root / SOURCE_FILE, dump_canonical(source_record(profile, identity, files)))
 
 
