@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,19 +12,10 @@ import click
 
 from forgepack.canonical import dump_canonical
 from forgepack.errors import ForgepackError
+from forgepack.escaping import escape
 from forgepack.profile import DEFAULT_PROFILE
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-# Control characters, ANSI escapes, bidirectional marks and line separators: never sent to a terminal as they are.
-_HOSTILE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
-
-
-def escape(text: str) -> str:
-    """Return ``text`` with every control, bidirectional and surrogate character shown as an escape."""
-    return _HOSTILE.sub(lambda m: m.group().encode("unicode_escape").decode("ascii"), text)
 
 
 @dataclass(slots=True)

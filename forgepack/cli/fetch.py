@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from forgepack.cli.common import echo_json, escape, force_option, json_option, profile_option, talk_of
+from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of
 from forgepack.errors import UsageError
+from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
