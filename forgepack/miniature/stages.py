@@ -88,7 +88,9 @@ def emit_stage(scene: Scene, findings: Findings, note: Callable[[str], None]) ->
     again.parent.mkdir()
     note("authoring it again in another folder")
     scene.emit(again)
-    first, second = ({e.path: hash_file(root / e.path) for e in walk(root) if e.kind == "file"} for root in (scene.drafter, again))
+    first, second = (
+        {e.path: hash_file(root / e.path) for e in walk(root) if e.kind == "file"} for root in (scene.drafter, again)
+    )
     if first != second:
         raise InternalError("two builds from the same inputs differ", where=str(scene.work))
     findings.package = {
@@ -133,9 +135,7 @@ def sabotage_stage(scene: Scene, findings: Findings, note: Callable[[str], None]
         )
         fits = any(rule.startswith(sabotage.areas) for rule in failed)
         findings.refusals.append(
-            Refusal(
-                name=sabotage.name, story=sabotage.story, refused=report.verdict == "fail" and fits, rules=failed
-            )
+            Refusal(name=sabotage.name, story=sabotage.story, refused=report.verdict == "fail" and fits, rules=failed)
         )
     missed = [r.name for r in findings.refusals if not r.refused]
     if missed:
