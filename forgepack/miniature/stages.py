@@ -75,7 +75,7 @@ def quantize_stage(scene: Scene, findings: Findings, note: Callable[[str], None]
         note(f"{method.upper()}: LUT4 matrices from calibration traces, mask scale {scene.profile.recipe.mask_scale}")
         options = Options(method=method, threads=scene.threads)  # type: ignore[arg-type]
         result = quantize(sources, out, profile=scene.profile, options=options)
-        findings.layer_error[method] = result.report["totals"]["held_out"]["quantized"]
+        findings.layer_error[method] = result.report["totals"]["lut4"]["held_out"]["quantized"]
     gptq, rtn = findings.layer_error["gptq"], findings.layer_error["rtn"]
     return f"held-out layer error {gptq:.4f} by GPTQ, {rtn:.4f} by rounding"
 
