@@ -20,6 +20,7 @@ from forgepack.cli.common import (
     target_options,
 )
 from forgepack.cli.resources import threads_option
+from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:

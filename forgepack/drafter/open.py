@@ -106,5 +106,6 @@ def _open_package(path: Path) -> OpenedDrafter:
 
 
 def _model_sha256(checkpoint: Checkpoint) -> str:
-    entry = None if checkpoint.lock is None else checkpoint.lock.file(MODEL_FILE)
-    return "" if entry is None else entry.sha256
+    entry = checkpoint.lock.file(MODEL_FILE)
+    assert entry is not None, "a lock covers every file of its profile"
+    return entry.sha256
