@@ -65,6 +65,22 @@ def talk_of(ctx: click.Context) -> Talk:
     return root.obj if isinstance(root.obj, Talk) else Talk()
 
 
+def with_talk_options(command: click.Command) -> click.Command:
+    """Let -q and -v also stand after the command's name, where people write them."""
+
+    def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and param.name is not None:
+            setattr(talk_of(ctx), param.name, True)
+
+    if not any(param.name == "quiet" for param in command.params):
+        for flags, text in (
+            (("-q", "--quiet"), "Say nothing but errors on stderr."),
+            (("-v", "--verbose"), "Say more."),
+        ):
+            command.params.append(click.Option(flags, is_flag=True, expose_value=False, callback=note, help=text))
+    return command
+
+
 def echo_json(value: Any) -> None:
     """Write canonical JSON to stdout."""
     sys.stdout.buffer.write(dump_canonical(value))

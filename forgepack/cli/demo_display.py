@@ -82,7 +82,9 @@ def result_tables(result: DemoResult, console: Console | None = None) -> None:
         verdict = Text("refused", style="green") if row.refused else Text("NOT REFUSED", style="bold red")
         refused.add_row(row.name, row.story, verdict, " ".join(row.rules))
     console.print(refused)
-    measured = Table(title="held-out replay (drafts accepted a block; share of blocks drafted alike)", title_justify="left")
+    measured = Table(
+        title="held-out replay (drafts accepted a block; share of blocks drafted alike)", title_justify="left"
+    )
     for column in ("variant", "acceptance", "± s.e.", "agreement"):
         measured.add_column(column, justify="left" if column == "variant" else "right")
     for name, variant in result.findings.variants.items():

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from forgepack import __version__
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Talk, with_talk_options
 from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
 from forgepack.escaping import escape
 
@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
         module, _ = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(f"forgepack.cli.{module}"), module)
         assert isinstance(command, click.Command)
-        return command
+        return with_talk_options(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, without importing them."""

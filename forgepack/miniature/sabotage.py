@@ -207,12 +207,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
         areas=("HEAD",),
         spoil=_stale_head,
     ),
-    Sabotage(
-        name="taps_permuted", story="two taps stand in the other order", areas=("TAP",), spoil=_taps_permuted
-    ),
-    Sabotage(
-        name="taps_shifted", story="every tap is one layer later", areas=("TAP",), spoil=_taps_shifted
-    ),
+    Sabotage(name="taps_permuted", story="two taps stand in the other order", areas=("TAP",), spoil=_taps_permuted),
+    Sabotage(name="taps_shifted", story="every tap is one layer later", areas=("TAP",), spoil=_taps_shifted),
     Sabotage(
         name="target_taps_reversed",
         story="the target's build exports its taps in reverse",
@@ -253,4 +249,3 @@ SABOTAGES: tuple[Sabotage, ...] = (
         spoil=_foreign_sidecar,
     ),
 )
-

@@ -75,7 +75,5 @@ class Scene:
 
     def verify(self, pairing: Pairing, depth: Depth = Depth.LINEAGE) -> Report:
         """Verify a pairing under the miniature's profile."""
-        sources = find_sources(
-            pairing.drafter, pairing.target, quant=pairing.quant, checkpoint=pairing.checkpoint
-        )
+        sources = find_sources(pairing.drafter, pairing.target, quant=pairing.quant, checkpoint=pairing.checkpoint)
         return verify(Pair(sources, self.profile, depth))

@@ -75,7 +75,7 @@ def quantize_stage(scene: Scene, findings: Findings, note: Callable[[str], None]
         note(f"{method.upper()}: LUT4 matrices from calibration traces, mask scale {scene.profile.recipe.mask_scale}")
         options = Options(method=method, threads=scene.threads)  # type: ignore[arg-type]
         result = quantize(sources, out, profile=scene.profile, options=options)
-        findings.layer_error[method] = result.report["totals"]["held_out"]["quantized"]
+        findings.layer_error[method] = result.report["totals"]["lut4"]["held_out"]["quantized"]
     gptq, rtn = findings.layer_error["gptq"], findings.layer_error["rtn"]
     return f"held-out layer error {gptq:.4f} by GPTQ, {rtn:.4f} by rounding"
 
@@ -88,7 +88,9 @@ def emit_stage(scene: Scene, findings: Findings, note: Callable[[str], None]) ->
     again.parent.mkdir()
     note("authoring it again in another folder")
     scene.emit(again)
-    first, second = ({e.path: hash_file(root / e.path) for e in walk(root) if e.kind == "file"} for root in (scene.drafter, again))
+    first, second = (
+        {e.path: hash_file(root / e.path) for e in walk(root) if e.kind == "file"} for root in (scene.drafter, again)
+    )
     if first != second:
         raise InternalError("two builds from the same inputs differ", where=str(scene.work))
     findings.package = {
@@ -133,9 +135,7 @@ def sabotage_stage(scene: Scene, findings: Findings, note: Callable[[str], None]
         )
         fits = any(rule.startswith(sabotage.areas) for rule in failed)
         findings.refusals.append(
-            Refusal(
-                name=sabotage.name, story=sabotage.story, refused=report.verdict == "fail" and fits, rules=failed
-            )
+            Refusal(name=sabotage.name, story=sabotage.story, refused=report.verdict == "fail" and fits, rules=failed)
         )
     missed = [r.name for r in findings.refusals if not r.refused]
     if missed:
