@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.aimodel import AssetFiles, read_asset_files
 from forgepack.artifacts.safetensors_file import SafetensorsFile
-from forgepack.errors import ForgepackError
+from forgepack.errors import CorruptError, ForgepackError, MissingError
 from forgepack.verify.inputs import Parsed
 from forgepack.verify.sources import guard_links
 
@@ -117,9 +117,16 @@ def constant_values(pair: Pair, role: str) -> npt.NDArray[np.float16] | None:
 
 def export_head_digest(file: SafetensorsFile) -> HeadDigest:
     """Return the normal-form digest of an export's lm_head.safetensors."""
+    return _export_content(file).digest()
+
+
+def _export_content(file: SafetensorsFile) -> HeadContent:
     from forgepack.coreai_backend.head_content import content_of_safetensors
 
-    return content_of_safetensors(file).digest()
+    try:
+        return content_of_safetensors(file)
+    except MissingError as err:
+        raise CorruptError("not a LUT4 head", where=str(file.path), found=err.what, code="head-form") from err
 
 
 @contextmanager
@@ -133,11 +140,10 @@ def opened_heads(
 
 @contextmanager
 def _opened(source: AssetReading | SafetensorsFile, seconds: float) -> Iterator[HeadContent]:
-    from forgepack.coreai_backend.head_content import content_of_safetensors
     from forgepack.coreai_backend.reader import open_head
 
     if isinstance(source, SafetensorsFile):
-        yield content_of_safetensors(source)
+        yield _export_content(source)
     else:
         with open_head(source, seconds=seconds) as content:
             yield content

@@ -211,7 +211,7 @@ class Pair:
                 one.result()
 
     def _author_expected(self) -> None:
-        """Author the expected program early; an error of it is told where the program is asked for."""
+        """Make the expected program early; an error of it is told where the program is asked for."""
         try:
             lineage.expected_program(self.profile.geometry, self.profile.recipe)
         except ForgepackError:

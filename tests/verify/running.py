@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from forgepack.profile import Profile
 from forgepack.verify.engine import verify
@@ -11,6 +14,7 @@ from forgepack.verify.report import Check, Depth, Report
 from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
 from tests.verify.factory import tiny_profile
+from tests.verify.sabotage import Case
 
 
 def verified(
@@ -56,3 +60,19 @@ def explain_all(report: Report) -> str:
     """Return all failed and lost checks, for an assertion's message."""
     lines = [f"{c.id} {c.status} cause={c.cause} {c.reason} {told(report, c.id)[:300]}" for c in report.checks]
     return "\n".join(line for line in lines if " pass " not in line[:20])
+
+
+def refuse(pair: Path, case: Case, **named: Any) -> None:
+    """Apply a case to a copy of the good pair and demand exactly its causes and its words."""
+    case.change(pair)
+    report = verified(pair, case.depth, sources=case.sources, **named)
+    assert ("fail", 1) == (report.verdict, report.exit_code), explain_all(report)
+    assert sorted(case.roots) == roots(report), explain_all(report)
+    text = "\n".join(told(report, ident) for ident in case.roots)
+    for words in case.says:
+        assert words in text, text
+
+
+def by_name(cases: Sequence[Case]) -> Any:
+    """Return the parametrization of a list of cases by their names."""
+    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
