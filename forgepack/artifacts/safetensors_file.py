@@ -128,12 +128,13 @@ def inspect_safetensors(path: Path) -> tuple[SafetensorsFile | None, list[Forgep
 
 def _read_header(path: Path, read: Callable[[int], bytes], head: bytes, size: int) -> bytes:
     where = str(path)
-    wrong = wrong_kind(path, head, "a safetensors file")
+    # A header's length can spell another format's magic (640 is a pickle's), so a plausible header comes first.
+    wrong = None if head[8:9] == b"{" and _length(head) <= size - 8 else wrong_kind(path, head, "a safetensors file")
     if wrong is not None:
         raise wrong
     if size < 8:
         raise _truncated(where, 8, size)
-    (length,) = struct.unpack("<Q", head[:8])
+    length = _length(head)
     if length > MAX_HEADER:
         raise LimitError(
             "the header's declared length is over the limit",
@@ -148,6 +149,10 @@ def _read_header(path: Path, read: Callable[[int], bytes], head: bytes, size: in
     if not header.startswith(b"{"):
         raise CorruptError("the header does not start with '{'", where=where, code="header")
     return header
+
+
+def _length(head: bytes) -> int:
+    return int.from_bytes(head[:8], "little")
 
 
 def _truncated(where: str, expected: int, found: int) -> CorruptError:
@@ -216,6 +221,14 @@ def _layout_faults(path: Path, tensors: Mapping[str, TensorInfo], start: int, si
         )
 
 
+def _reserve(fd: int, size: int) -> None:
+    """Give a file its full size, with blocks where the system can: a full disk fails here, not as a SIGBUS later."""
+    if hasattr(os, "posix_fallocate") and size:
+        os.posix_fallocate(fd, 0, size)
+    else:
+        os.ftruncate(fd, size)
+
+
 class SafetensorsWriter:
     """Write a safetensors file tensor by tensor, in any order, through a memory map.
 
@@ -243,7 +256,8 @@ class SafetensorsWriter:
         self._start = 8 + len(text)
         with path.open("wb") as handle:
             handle.write(struct.pack("<Q", len(text)) + text)
-            handle.truncate(self._start + offset)
+            handle.flush()
+            _reserve(handle.fileno(), self._start + offset)
 
     def view(self, name: str) -> npt.NDArray[Any]:
         """Return a writable memory-mapped view of the tensor; taking it counts as writing it."""
