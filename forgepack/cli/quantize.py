@@ -12,7 +12,6 @@ import click
 from forgepack.cli.common import (
     Talk,
     echo_json,
-    escape,
     force_option,
     json_option,
     profile_option,
