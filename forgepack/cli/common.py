@@ -15,6 +15,17 @@ from forgepack.errors import ForgepackError
 from forgepack.escaping import escape
 from forgepack.profile import DEFAULT_PROFILE
 
+__all__ = [
+    "Talk",
+    "echo_json",
+    "escape",
+    "force_option",
+    "json_option",
+    "profile_option",
+    "talk_of",
+    "target_options",
+]
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

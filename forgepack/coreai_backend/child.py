@@ -24,7 +24,7 @@ from forgepack.errors import ForgepackError
 
 def read(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the asset's program; with ``head`` also its head, or the error that says why there is none."""
-    reader = ProgramReader(bindings.load_bytecode(Path(request["program"])))
+    reader = ProgramReader(bindings.load_bytecode(Path(request["program"])), digests=request["digests"])
     reply: dict[str, Any] = {"program": program_to_json(reader.program)}
     if request["head"]:
         try:

@@ -58,11 +58,17 @@ def limits_for(files: AssetFiles, *, file_size: int = 1 << 20, spare: int = 0) -
     return Limits(memory=_BASE_MEMORY + 3 * files.program_bytes + spare, file_size=file_size)
 
 
-def read_asset(files: AssetFiles, *, head: bool = False, seconds: float = 120.0) -> AssetReading:
-    """Read an asset's program, and with ``head`` its language-model head, in a child process."""
+def read_asset(
+    files: AssetFiles, *, head: bool = False, digests: bool = True, seconds: float = 120.0
+) -> AssetReading:
+    """Read an asset's program, and with ``head`` its language-model head, in a child process.
+
+    Without ``digests`` the content of named constants is not looked at: enough for entry points and wiring.
+    """
     require_coreai()
     where = str(files.root)
-    request = {"command": "read", "program": str(files.program.resolve()), "where": where, "head": head}
+    request: dict[str, Any] = {"command": "read", "program": str(files.program.resolve()), "where": where}
+    request |= {"head": head, "digests": digests}
     with Child(CHILD, subject=where, limits=limits_for(files)) as child:
         reply = child.ask(request, seconds=seconds)
         noise = child.noise

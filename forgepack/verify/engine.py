@@ -24,6 +24,7 @@ MAX_FINDINGS = 20
 
 def verify(pair: Pair, *, strict: bool = False, progress: Callable[[str], None] | None = None) -> Report:
     """Evaluate all rules on ``pair`` at its depth and return the report; never raises for what an input holds."""
+    pair.read_ahead()
     extra: list[Failure] = []
     checks: list[Check] = []
     for one in all_rules():
@@ -112,11 +113,15 @@ def _unknown(one: Rule, reason: str, *, required: bool, cause: str | None = None
 def _grouped(checks: Iterable[Check]) -> tuple[Check, ...]:
     """Name the cause of each failed check whose rule says which other failure explains it."""
     checks = tuple(checks)
-    failed = {check.id for check in checks if check.status == "fail"}
+    failed = sorted(check.id for check in checks if check.status == "fail" and check.severity == "error")
     after = {one.id: one.after for one in all_rules()}
     return tuple(
-        replace(check, cause=next((ident for ident in after[check.id] if ident in failed), None))
-        if check.status == "fail"
-        else check
+        replace(check, cause=_cause_of(check.id, after[check.id], failed)) if check.status == "fail" else check
         for check in checks
     )
+
+
+def _cause_of(ident: str, prefixes: Iterable[str], failed: list[str]) -> str | None:
+    """Return the first failed rule that an ``after`` names, by id or by the start of one; never the rule itself."""
+    found = (other for prefix in prefixes for other in failed if other.startswith(prefix) and other != ident)
+    return next(found, None)

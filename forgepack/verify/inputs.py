@@ -55,7 +55,7 @@ class Input(Generic[T]):
     @property
     def value(self) -> T:
         """The value; UnavailableError when there is none."""
-        self._read()
+        self.settle()
         if self._value is None:
             raise UnavailableError(self)
         return self._value
@@ -63,25 +63,25 @@ class Input(Generic[T]):
     @property
     def available(self) -> bool:
         """Whether there is a value to use."""
-        self._read()
+        self.settle()
         return self._value is not None
 
     @property
     def absent(self) -> str | None:
         """Why the input is legally not there, or None when it should be."""
-        self._read()
+        self.settle()
         return self._absent if self._blocker is None else self._blocker.absent
 
     @property
     def faults(self) -> tuple[ForgepackError, ...]:
         """Every error of this input's own reading."""
-        self._read()
+        self.settle()
         return self._faults
 
     @property
     def roots(self) -> tuple[ForgepackError, ...]:
         """The errors that explain why there is no value: its own, or those of the input it needs."""
-        self._read()
+        self.settle()
         return self._faults if self._blocker is None else self._blocker.roots
 
     @property
@@ -94,7 +94,8 @@ class Input(Generic[T]):
         """Errors of this input that are no finding but keep the verification from finishing."""
         return tuple(err for err in self.faults if stops(err))
 
-    def _read(self) -> None:
+    def settle(self) -> None:
+        """Read the input now, if it was not read yet; what came of it is told by the other members."""
         if self._done:
             return
         self._done = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.aimodel import AssetFiles, read_asset_files
 from forgepack.artifacts.safetensors_file import SafetensorsFile
-from forgepack.errors import ForgepackError
+from forgepack.errors import CorruptError, ForgepackError, MissingError
 from forgepack.verify.inputs import Parsed
 from forgepack.verify.sources import guard_links
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from forgepack.coreai_backend.compare import Comparison
     from forgepack.coreai_backend.head_content import HeadContent, HeadDigest
-    from forgepack.coreai_backend.program import Constant
+    from forgepack.coreai_backend.program import AssetProgram, Constant
     from forgepack.coreai_backend.reader import AssetReading, FoundHead
     from forgepack.geometry import Geometry
     from forgepack.profile import Recipe
@@ -36,11 +37,11 @@ class Roles:
     unmet: tuple[str, ...]
 
 
-def read_program(files: AssetFiles, seconds: float, *, head: bool = True) -> AssetReading:
-    """Read an asset's program and, with ``head``, its language-model head."""
+def read_program(files: AssetFiles, seconds: float, *, digests: bool) -> AssetReading:
+    """Read an asset's program and its language-model head, with ``digests`` also every constant's digest."""
     from forgepack.coreai_backend.reader import read_asset
 
-    return read_asset(files, head=head, seconds=seconds)
+    return read_asset(files, head=True, digests=digests, seconds=seconds)
 
 
 def required_head(reading: AssetReading) -> FoundHead:
@@ -62,21 +63,30 @@ def read_packages(build: Path, names: tuple[str, ...], *, links: bool) -> Parsed
 
 
 def read_programs(packages: Mapping[str, AssetFiles], seconds: float) -> Parsed[Mapping[str, AssetReading]]:
-    """Read the programs of several packages; each fault is kept, the others are still read."""
+    """Read the entry points of several packages; each fault is kept, the others are still read."""
+    from forgepack.coreai_backend.reader import read_asset
+
     found: dict[str, AssetReading] = {}
     faults: list[ForgepackError] = []
     for name, files in sorted(packages.items()):
         try:
-            found[name] = read_program(files, seconds, head=False)
+            found[name] = read_asset(files, digests=False, seconds=seconds)
         except ForgepackError as err:
             faults.append(err)
     return Parsed(value=found, faults=tuple(faults))
 
 
+@functools.cache
+def expected_program(geometry: Geometry, recipe: Recipe) -> AssetProgram:
+    """Return the program that this tool emits for a geometry and recipe; authored once a process."""
+    from forgepack.emit.author import expected_program as author
+
+    return author(geometry, recipe)
+
+
 def compare_with_emitted(reading: AssetReading, geometry: Geometry, recipe: Recipe) -> Comparison:
     """Compare an asset's program with the one that this tool emits for the geometry and recipe."""
     from forgepack.coreai_backend.compare import compare_programs
-    from forgepack.emit.author import expected_program
 
     return compare_programs(expected_program(geometry, recipe), reading.program)
 
@@ -99,15 +109,24 @@ def constant_values(pair: Pair, role: str) -> npt.NDArray[np.float16] | None:
         return None
     reading = pair.program.value
     constant = reading.program.constants[place]
+    if constant.data is not None:
+        return np.array(constant.values())
     with open_constants(reading, [place], seconds=pair.seconds) as payloads:
         return np.array(payloads[place].view(np.float16).reshape(constant.shape))
 
 
 def export_head_digest(file: SafetensorsFile) -> HeadDigest:
     """Return the normal-form digest of an export's lm_head.safetensors."""
+    return _export_content(file).digest()
+
+
+def _export_content(file: SafetensorsFile) -> HeadContent:
     from forgepack.coreai_backend.head_content import content_of_safetensors
 
-    return content_of_safetensors(file).digest()
+    try:
+        return content_of_safetensors(file)
+    except MissingError as err:
+        raise CorruptError("not a LUT4 head", where=str(file.path), found=err.what, code="head-form") from err
 
 
 @contextmanager
@@ -121,11 +140,10 @@ def opened_heads(
 
 @contextmanager
 def _opened(source: AssetReading | SafetensorsFile, seconds: float) -> Iterator[HeadContent]:
-    from forgepack.coreai_backend.head_content import content_of_safetensors
     from forgepack.coreai_backend.reader import open_head
 
     if isinstance(source, SafetensorsFile):
-        yield content_of_safetensors(source)
+        yield _export_content(source)
     else:
         with open_head(source, seconds=seconds) as content:
             yield content

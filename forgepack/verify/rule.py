@@ -47,7 +47,8 @@ class Rule:
 
     ``demand`` is the docstring of its function: the sentence that holds when it passes. ``needs`` names the inputs
     without which it says nothing; ``over`` those that it judges one by one, so that it passes only if each could be
-    read. ``codes`` are the readers' error codes that it reports; ``after`` names rules whose failure explains it.
+    read. ``codes`` are the readers' error codes that it reports; ``after`` names
+    rules, by id or by the start of one, whose failure explains it.
     """
 
     id: str

@@ -7,6 +7,7 @@ never read a file over 1 MB in whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,7 @@ from forgepack.artifacts.target import (
 )
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import Entry, walk
+from forgepack.errors import ForgepackError
 from forgepack.profile import Profile
 from forgepack.verify import lineage
 from forgepack.verify.hashing import Digests, hash_files, planned_files
@@ -152,7 +154,7 @@ class Pair:
     def _add_lineage(self) -> None:
         geometry, recipe, deep = self.profile.geometry, self.profile.recipe, Depth.LINEAGE
         self.program: Input[AssetReading] = Input(
-            "program", lambda: lineage.read_program(self.asset.value, self.seconds), depth=deep
+            "program", lambda: lineage.read_program(self.asset.value, self.seconds, digests=True), depth=deep
         )
         self.comparison: Input[Comparison] = Input(
             "comparison",
@@ -168,7 +170,7 @@ class Pair:
             "package_head", lambda: lineage.required_head(self.program.value), depth=deep
         )
         self.head_program: Input[AssetReading] = Input(
-            "head_program", lambda: lineage.read_program(self.head_package, self.seconds), depth=deep
+            "head_program", lambda: lineage.read_program(self.head_package, self.seconds, digests=False), depth=deep
         )
         self.target_head: Input[FoundHead] = Input(
             "target_head", lambda: lineage.required_head(self.head_program.value), depth=deep
@@ -194,6 +196,26 @@ class Pair:
         """Return the plain files of the target's chunk packages, those that can be read."""
         names = {chunk.file for chunk in self.manifest.value.chunks}
         return {name: files for name, files in self.packages.value.items() if name in names}
+
+    def read_ahead(self) -> None:
+        """Read what takes long at this depth two at a time: programs in their children, the bytes meanwhile."""
+        if self.depth < Depth.LINEAGE:
+            return
+        for shared in (self.asset, self.manifest, self.packages, self.binding, self.head):
+            shared.settle()
+        slow = (self.program, self.head_program, self.chunk_programs, self.export_digest)
+        with ThreadPoolExecutor(2) as pool:
+            pending = [pool.submit(one.settle) for one in slow]
+            pending.append(pool.submit(self._author_expected))
+            for one in pending:
+                one.result()
+
+    def _author_expected(self) -> None:
+        """Make the expected program early; an error of it is told where the program is asked for."""
+        try:
+            lineage.expected_program(self.profile.geometry, self.profile.recipe)
+        except ForgepackError:
+            return
 
     def inputs(self) -> tuple[Input[Any], ...]:
         """Return every input, in the order of their definition."""

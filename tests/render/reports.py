@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from forgepack.verify.report import Check, Depth, Failure, Finding, Identity, Report
@@ -30,7 +32,7 @@ HOSTILE = st.one_of(
 def make_report(text: str, *, strict: bool = False, failures: bool = True) -> Report:
     """Return a report with a check of each outcome, every free text of which is ``text``."""
     finding = Finding(subject=text, expected=text, found=text, where=f"drafter/{text}: {text}", message=text)
-    common = {"why": "it matters", "remedy": "mend it", "depth": Depth.HEADER}
+    common: Any = {"why": "it matters", "remedy": "mend it", "depth": Depth.HEADER}
     checks = (
         Check(
             id="TAP001",

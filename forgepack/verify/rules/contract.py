@@ -143,6 +143,30 @@ def manifest_block(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
+    "CTR016",
+    title="the target's manifest has the fields that the runtime reads",
+    why="a field that is missing or of another type leaves chunks, head or taps unknown",
+    remedy="restore manifest.json from the target's release",
+    codes=("manifest",),
+)
+def manifest_fields(pair: Pair) -> Iterator[Finding]:
+    """manifest.json names export, taps, block, contexts, chunks and head, each of its type."""
+    return reported(pair, "CTR016")
+
+
+@rule(
+    "CTR017",
+    title="the target's config tells hidden size, vocabulary, layers and end tokens",
+    why="without these numbers nothing of the pair can be compared",
+    remedy="restore the target's config.json",
+    codes=("config-value",),
+)
+def config_values(pair: Pair) -> Iterator[Finding]:
+    """The target's config, nested or not, holds the numbers that the pair shares."""
+    return reported(pair, "CTR017")
+
+
+@rule(
     "CTR015",
     title="the target's chunks cover its layers once, in order",
     why="a layer that no chunk or two chunks compute is another model",

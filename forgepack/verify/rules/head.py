@@ -81,6 +81,7 @@ def package_and_export(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again for this target",
     depth="lineage",
     needs=("package_head", "target_head"),
+    after=("HEAD003",),
 )
 def package_and_target(pair: Pair) -> Iterator[Finding]:
     """Indices and products of table and scale are those of the target's head package."""
@@ -94,6 +95,10 @@ def package_and_target(pair: Pair) -> Iterator[Finding]:
     remedy="build the target's head package from its export again, or restore both from one release",
     depth="lineage",
     needs=("target_head", "export_digest"),
+    after=(
+        "HEAD003",
+        "HEAD004",
+    ),
 )
 def target_and_export(pair: Pair) -> Iterator[Finding]:
     """Indices and products of the target's head package are those of lm_head.safetensors."""
@@ -122,6 +127,11 @@ def identified_twice(pair: Pair) -> Iterator[Finding]:
     why="another header is a head of another file, shape or writer",
     remedy="use the export that the package was emitted for, or emit it for this one",
     needs=("binding", "head"),
+    after=(
+        "PKG015",
+        "HEAD003",
+        "HEAD005",
+    ),
 )
 def bound_header(pair: Pair) -> Iterator[Finding]:
     """The SHA-256 of lm_head.safetensors' header is the one that the sidecar states."""
@@ -139,7 +149,13 @@ def bound_header(pair: Pair) -> Iterator[Finding]:
     remedy="use the export that the package was emitted for, or emit it for this one",
     depth="hash",
     needs=("binding", "head", "digests"),
-    after=("HEAD009",),
+    after=(
+        "PKG015",
+        "HEAD003",
+        "HEAD005",
+        "HEAD009",
+        "HEAD007",
+    ),
 )
 def bound_file(pair: Pair) -> Iterator[Finding]:
     """The SHA-256 of lm_head.safetensors is the one that the sidecar states."""
@@ -156,7 +172,11 @@ def bound_file(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again for this target",
     depth="lineage",
     needs=("binding", "package_head"),
-    after=("HEAD003", "HEAD004"),
+    after=(
+        "PKG015",
+        "HEAD003",
+        "HEAD004",
+    ),
 )
 def bound_content(pair: Pair) -> Iterator[Finding]:
     """Rows, columns, ranks and products of the package's head have the digests that the sidecar states."""
@@ -174,7 +194,11 @@ def bound_content(pair: Pair) -> Iterator[Finding]:
     remedy="use the export that the package was emitted for, or emit it for this one",
     depth="lineage",
     needs=("binding", "head"),
-    after=("HEAD003", "HEAD005"),
+    after=(
+        "PKG015",
+        "HEAD003",
+        "HEAD005",
+    ),
 )
 def bound_tensors(pair: Pair) -> Iterator[Finding]:
     """Type, shape and SHA-256 of each tensor of lm_head.safetensors are those that the sidecar states."""

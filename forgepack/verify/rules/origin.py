@@ -32,6 +32,12 @@ def bound_commit(pair: Pair) -> Iterator[Finding]:
     why="an edited config is another drafter under the same weights",
     remedy="restore config.json from the checkpoint",
     needs=("binding", "config"),
+    after=(
+        "TAP",
+        "VOC",
+        "CTR01",
+        "WGT005",
+    ),
 )
 def bound_config(pair: Pair) -> Iterator[Finding]:
     """config.json of the package has the SHA-256 that the sidecar states of the checkpoint's."""
@@ -120,6 +126,13 @@ def bound_recipe(pair: Pair) -> Iterator[Finding]:
     why="it is what people and other tools read first; it must not tell another origin",
     remedy="emit the package again",
     needs=("binding", "origin"),
+    after=(
+        "TAP",
+        "SRC016",
+        "SRC020",
+        "NUM007",
+        "PKG015",
+    ),
 )
 def source_record(pair: Pair) -> Iterator[Finding]:
     """DFLASH2_SOURCE.json is what the emitter writes for this sidecar's binding."""
@@ -157,6 +170,13 @@ def expected_record(pair: Pair, files: Any) -> dict[str, Any] | None:
     remedy="emit the package again",
     depth="hash",
     needs=("binding", "origin", "digests"),
+    after=(
+        "SRC017",
+        "SRC018",
+        "SRC021",
+        "LIC004",
+        "PKG015",
+    ),
 )
 def source_files(pair: Pair) -> Iterator[Finding]:
     """Config, licence and notice have the listed digests here, and the weights the one that the sidecar states."""

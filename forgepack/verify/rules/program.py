@@ -159,7 +159,15 @@ def target_entries(pair: Pair) -> Iterator[Finding]:
     remedy="restore the package from its source, or emit it again",
     depth="hash",
     needs=("binding", "digests"),
-    after=("PKG015", "PKG012", "WGT011"),
+    after=(
+        "PKG012",
+        "PKG015",
+        "WGT011",
+        "SRC017",
+        "SRC021",
+        "LIC",
+        "WGT020",
+    ),
 )
 def bound_files(pair: Pair) -> Iterator[Finding]:
     """Each file that the sidecar lists exists with its digest; metadata.json by its content without the date."""
@@ -180,6 +188,14 @@ def bound_files(pair: Pair) -> Iterator[Finding]:
     why="a sidecar copied from another pair describes another package: the asset's own metadata tells",
     remedy="put the package's own sidecar beside it, or emit it again",
     needs=("binding", "asset"),
+    after=(
+        "TAP",
+        "SRC016",
+        "NUM007",
+        "CTR008",
+        "SRC020",
+        "PKG008",
+    ),
 )
 def bound_asset(pair: Pair) -> Iterator[Finding]:
     """The sidecar states the asset's name, main.hash and metadata, and the metadata the sidecar's identities."""

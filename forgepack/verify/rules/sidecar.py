@@ -157,3 +157,21 @@ def runtime(pair: Pair) -> Iterator[Finding]:
         "host_threads": settings.host_threads,
     }
     return must_state(pair, "runtime", expected)
+
+
+@rule(
+    "CTR030",
+    title="the sidecar follows its schema",
+    why="a field that is missing, unknown or of another type is one that some reader takes otherwise",
+    remedy="emit the package again",
+    depth="hash",
+    needs=("binding", "sidecar"),
+    after=("CTR002", "CTR007"),
+)
+def schema(pair: Pair) -> Iterator[Finding]:
+    """The sidecar as a whole is valid under schemas/sidecar.schema.json."""
+    from forgepack.artifacts.schema_check import schema_faults
+
+    for fault in schema_faults(dict(pair.sidecar.value), "sidecar"):
+        where = pair.place(pair.layout.sidecar, fault.path)
+        yield differing(f"sidecar {fault.path}", where, expected=fault.message, found=fault.found)

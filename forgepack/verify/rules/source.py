@@ -14,15 +14,31 @@ from forgepack.verify.subject import Pair
 
 @rule(
     "SRC001",
+    title="no source that is stated is one that the profile knows to be wrong or withdrawn",
+    why="the donor's weights have the right names and shapes: only a digest tells them",
+    remedy="fetch the pinned checkpoint, quantize and emit again",
+)
+def known_bad_stated(pair: Pair) -> Iterator[Finding]:
+    """No digest that lock, quantization report or sidecar states is on the profile's lists."""
+    return _listed(pair, _stated_digests(pair))
+
+
+@rule(
+    "SRC008",
     title="no file is one that the profile knows to be wrong or withdrawn",
     why="the donor's weights and withdrawn packages have the right names and shapes: only a digest tells them",
     remedy="fetch the pinned checkpoint; use a package that was not withdrawn",
     depth="hash",
     needs=("digests",),
+    after=("SRC001",),
 )
-def known_bad(pair: Pair) -> Iterator[Finding]:
-    """No file read, and no digest that lock or sidecar state, is on the profile's lists."""
-    for where, sha256 in sorted({*_stated_digests(pair), *_found_digests(pair)}):
+def known_bad_found(pair: Pair) -> Iterator[Finding]:
+    """No file that was read is on the profile's lists."""
+    return _listed(pair, _found_digests(pair))
+
+
+def _listed(pair: Pair, digests: Iterator[tuple[str, str]]) -> Iterator[Finding]:
+    for where, sha256 in sorted(set(digests)):
         reason = pair.profile.known_bad.get(sha256) or pair.profile.withdrawn.get(sha256)
         if reason is not None:
             yield differing("digest", where, expected="the pinned file", found=sha256, message=reason)
@@ -121,7 +137,12 @@ def lock_sizes(pair: Pair) -> Iterator[Finding]:
     remedy="run forgepack fetch --force on the folder",
     depth="hash",
     needs=("lock", "digests"),
-    after=("SRC004",),
+    after=(
+        "SRC004",
+        "SRC008",
+        "NUM004",
+        "NUM005",
+    ),
 )
 def lock_digests(pair: Pair) -> Iterator[Finding]:
     """The SHA-256 of every file of the lock is the stated one."""
@@ -140,6 +161,13 @@ def lock_digests(pair: Pair) -> Iterator[Finding]:
     why="an edited config is another drafter under the same weights",
     remedy="copy config.json from the checkpoint; forgepack emit does",
     needs=("config", "checkpoint_config"),
+    after=(
+        "TAP",
+        "VOC",
+        "CTR01",
+        "WGT005",
+        "SRC017",
+    ),
 )
 def config_copied(pair: Pair) -> Iterator[Finding]:
     """config.json of package and checkpoint have one SHA-256."""
@@ -219,6 +247,10 @@ def quant_recipe(pair: Pair) -> Iterator[Finding]:
     why="a quantization of other weights is another drafter",
     remedy="name the checkpoint that was quantized, or quantize this one",
     needs=("quant_report", "lock"),
+    after=(
+        "SRC018",
+        "SRC019",
+    ),
 )
 def quant_checkpoint(pair: Pair) -> Iterator[Finding]:
     """Repository, commit, lock and weights that report.json states are those of the checkpoint."""

@@ -244,6 +244,7 @@ def _is_tap(name: str) -> bool:
     why="a list alone does not say whether it counts layer outputs or hidden states: two lists can't be mixed up",
     remedy="emit the package again",
     needs=("binding",),
+    after=("TAP00",),
 )
 def both_conventions(pair: Pair) -> Iterator[Finding]:
     """The convention is layer_output_zero_based, and the Hugging Face list is each layer id plus one."""

@@ -21,6 +21,13 @@ _MANIFEST = "coreai/manifest.json"
     why="another manifest is another build: other chunks, contexts, taps or head",
     remedy="use the target that the package was emitted for, or emit it for this one",
     needs=("binding", "manifest"),
+    after=(
+        "TAP",
+        "CTR014",
+        "CTR015",
+        "CTR004",
+        "CTR025",
+    ),
 )
 def bound_manifest(pair: Pair) -> Iterator[Finding]:
     """Content, export and head package of manifest.json are those that the sidecar states."""
@@ -54,6 +61,11 @@ def manifest_bytes(pair: Pair) -> Iterator[Finding]:
     why="a target that differs in anything its config tells is another target",
     remedy="use the target that the package was emitted for, or emit it for this one",
     needs=("binding", "target_config"),
+    after=(
+        "VOC",
+        "CTR01",
+        "TAP007",
+    ),
 )
 def bound_config(pair: Pair) -> Iterator[Finding]:
     """The target's config.json has the SHA-256 that the sidecar states."""
@@ -68,7 +80,11 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
     remedy="use the target that the package was emitted for, or emit it for this one",
     depth="hash",
     needs=("binding", "digests"),
-    after=("HEAD008", "CTR020"),
+    after=(
+        "HEAD",
+        "PKG013",
+        "CTR020",
+    ),
 )
 def bound_files(pair: Pair) -> Iterator[Finding]:
     """Each file that the sidecar lists of the target's parts that are there exists with its digest."""
@@ -108,6 +124,7 @@ def unbound_files(pair: Pair) -> Iterator[Finding]:
     why="a rotated residual has the same shapes and nearly the same logits, but the taps speak another language",
     remedy="use the target of the package's own basis",
     needs=("binding", "manifest"),
+    after=("TAP",),
 )
 def basis(pair: Pair) -> Iterator[Finding]:
     """rot1_basis of the manifest and basis files of build and export are those that the sidecar states."""

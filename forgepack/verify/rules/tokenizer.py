@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from forgepack.verify.binding import against, bound
 from forgepack.verify.compare import differing
+from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -80,6 +81,19 @@ def settings(pair: Pair) -> Iterator[Finding]:
     tokenizer = pair.tokenizer.value
     where = pair.place(tokenizer.path.with_name("tokenizer_config.json"))
     return against(pair, "target.tokenizer.settings_sha256", tokenizer.settings_sha256, where)
+
+
+@rule(
+    "TOK006",
+    title="tokenizer.json is a tokenizer",
+    why="a token without an id, two texts on one id or no vocabulary leave token ids without a meaning",
+    remedy=_REMEDY,
+    depth="hash",
+    codes=("tokenizer",),
+)
+def well_formed(pair: Pair) -> Iterator[Finding]:
+    """Every token of tokenizer.json has one text and one id."""
+    return reported(pair, "TOK006")
 
 
 @rule(

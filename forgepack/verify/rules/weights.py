@@ -136,6 +136,10 @@ def constants_found(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again from this quantized drafter",
     depth="lineage",
     needs=("roles", "quant"),
+    after=(
+        "SRC019",
+        "NUM00",
+    ),
 )
 def from_quant(pair: Pair) -> Iterator[Finding]:
     """Tables, indices, codes and scales equal the quantized drafter's, computed again by the emitter's table."""
@@ -149,6 +153,10 @@ def from_quant(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again from this checkpoint",
     depth="lineage",
     needs=("roles", "checkpoint"),
+    after=(
+        "SRC018",
+        "NUM00",
+    ),
 )
 def from_checkpoint(pair: Pair) -> Iterator[Finding]:
     """Constants that come from the checkpoint equal its tensors, computed again by the emitter's table."""
@@ -202,6 +210,10 @@ def mask_row(pair: Pair) -> Iterator[Finding]:
     remedy="copy them again: forgepack emit does",
     depth="lineage",
     needs=("selector", "checkpoint"),
+    after=(
+        "SRC018",
+        "NUM00",
+    ),
 )
 def selector(pair: Pair) -> Iterator[Finding]:
     """Both codebooks hold the bytes of the checkpoint's tensors of the same names."""
@@ -221,7 +233,10 @@ def selector(pair: Pair) -> Iterator[Finding]:
     remedy="restore the package from its source, or emit it again",
     depth="lineage",
     needs=("roles", "binding"),
-    after=("WGT010",),
+    after=(
+        "WGT010",
+        "PKG015",
+    ),
 )
 def recorded(pair: Pair) -> Iterator[Finding]:
     """Type, shape, digest and formula that the sidecar records of each role are those of program and emitter."""
@@ -243,7 +258,10 @@ def recorded(pair: Pair) -> Iterator[Finding]:
     remedy="restore embed_tokens_fp16.npy from the target's release",
     depth="hash",
     needs=("binding", "embedding", "digests"),
-    after=("WGT018",),
+    after=(
+        "PKG015",
+        "WGT018",
+    ),
 )
 def bound_embedding(pair: Pair) -> Iterator[Finding]:
     """Shape, type, size and SHA-256 of the embedding are those that the sidecar states."""
@@ -266,6 +284,10 @@ def bound_embedding(pair: Pair) -> Iterator[Finding]:
     why="the package has this row baked in: another row in the target means another target",
     remedy="use the target that the package was emitted for, or emit it for this one",
     needs=("binding", "embedding"),
+    after=(
+        "PKG015",
+        "WGT016",
+    ),
 )
 def bound_mask_row(pair: Pair) -> Iterator[Finding]:
     """Mask token and digest of its row are those that the sidecar states."""

@@ -1,0 +1,83 @@
+"""The register of rules: ids, needs, owners of error codes, causes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import forgepack
+from forgepack.errors import UsageError
+from forgepack.verify.report import Depth
+from forgepack.verify.rule import AREAS, CATCH_ALL, all_rules, find_rule, owner_of
+from forgepack.verify.sources import find_sources
+from forgepack.verify.subject import Pair
+from tests.verify.factory import tiny_profile
+
+# Codes that no input of a pair can carry: they come from commands that build, or from content that rules judge.
+NEVER_AN_INPUT = {
+    *("aimodel-hash", "known-bad", "lock-differs", "lock-files", "lock-write", "nonfinite", "quant-digest"),
+    *("sidecar", "tensor-dtype", "tensor-missing", "tensor-shape", "tensor-unexpected", "u4-range"),
+    *("npz", "traces-empty", "traces-form", "traces-identity", "traces-key", "traces-range", "traces-schedule"),
+}
+# Codes of errors that keep a verification from finishing (exit 4 or 7): no fault of the content.
+STOPS = {
+    *("changed", "unreadable", "header-size", "json-size", "size-limit", "tensor-count", "tree-count"),
+    *("npz-limit", "traces-limit", "coreai-import", "coreai-missing", "reader-start"),
+}
+
+
+def test_every_rule_says_all_that_it_must() -> None:
+    """Id by area, a title, a demand that is a sentence, why and a remedy; titles are distinct."""
+    rules = all_rules()
+    assert len(rules) > 100
+    for one in rules:
+        assert one.area in AREAS
+        assert one.demand.endswith(".")
+        assert all((one.title, one.why, one.remedy))
+        assert not one.title.endswith(".")
+    assert len({one.title for one in rules}) == len(rules)
+
+
+def test_needs_name_inputs(base: Path) -> None:
+    """Every input that a rule names is one of the pair, readable at the rule's depth."""
+    pair = Pair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.HEADER)
+    inputs = {source.name: source for source in pair.inputs()}
+    assert all(name == source.name for name, source in vars(pair).items() if source in inputs.values())
+    for one in all_rules():
+        for name in (*one.needs, *one.over):
+            assert name in inputs, (one.id, name)
+            assert inputs[name].depth <= one.depth, (one.id, name)
+
+
+def test_causes_are_rules_and_form_no_circle() -> None:
+    """What a rule names as its cause exists, and no chain of causes leads back."""
+    ids = [one.id for one in all_rules()]
+    graph = {
+        one.id: {other for prefix in one.after for other in ids if other.startswith(prefix) and other != one.id}
+        for one in all_rules()
+    }
+    for one in all_rules():
+        assert all(any(i.startswith(prefix) for i in ids) for prefix in one.after), one.id
+    done: set[str] = set()
+    while rest := {ident for ident in graph if ident not in done and graph[ident] <= done}:
+        done |= rest
+    assert set(ids) == done
+
+
+def test_every_code_of_a_reader_has_a_rule() -> None:
+    """Each error code that a reader of content raises is owned by a rule, so that its cause has a name."""
+    root = Path(forgepack.__file__).parent
+    folders = ("artifacts", "coreai_backend", "verify", "canonical.py")
+    files = [p for name in folders for p in ([root / name] if name.endswith(".py") else (root / name).rglob("*.py"))]
+    codes = {code for path in files for code in re.findall(r'code="([a-z0-9-]+)"', path.read_text())}
+    unowned = {code for code in codes if owner_of(code) == CATCH_ALL}
+    assert NEVER_AN_INPUT | STOPS == unowned
+
+
+def test_unknown_rule_names_the_closest() -> None:
+    """A typing error is answered with the id that was meant."""
+    assert "TAP003" == find_rule("tap003").id
+    with pytest.raises(UsageError, match="HEAD003"):
+        find_rule("HAED003")
