@@ -24,6 +24,8 @@ from forgepack.profile import Profile
 LOCK_NAME = "checkpoint.lock.json"
 SCHEMA = "forgepack.checkpoint-lock/1"
 MAX_FILES = 10_000
+_KEYS = {"schema", "repo", "commit", "adopted", "files"}
+_FILE_KEYS = {"path", "bytes", "sha256"}
 _TEMPORARY = f".{LOCK_NAME}.part"
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -85,6 +87,11 @@ def is_commit(text: str) -> bool:
     return _COMMIT.fullmatch(text) is not None
 
 
+def is_repo(text: str) -> bool:
+    """Say whether ``text`` is a repository's name on the hub: owner/name."""
+    return _REPO.fullmatch(text) is not None
+
+
 def is_sha256(text: str) -> bool:
     """Say whether ``text`` is a SHA-256: 64 lower-case hex digits."""
     return _SHA256.fullmatch(text) is not None
@@ -115,9 +122,9 @@ def parse_lock(raw: dict[str, Any], *, where: str) -> CheckpointLock:
     """Build a lock from its JSON object; CorruptError names the first key that is missing, unknown or ill-typed."""
     if raw.get("schema") != SCHEMA:
         raise _corrupt(f"{where}: schema", SCHEMA, repr(raw.get("schema")))
-    _check_keys(raw, {"schema", "repo", "commit", "adopted", "files"}, where)
+    _check(set(raw) == _KEYS, where, f"the keys {', '.join(sorted(_KEYS))}", sorted(raw))
     _check(
-        isinstance(raw["repo"], str) and _REPO.fullmatch(raw["repo"]),
+        isinstance(raw["repo"], str) and is_repo(raw["repo"]),
         f"{where}: repo",
         "owner/name",
         raw["repo"],
@@ -140,7 +147,7 @@ def parse_lock(raw: dict[str, Any], *, where: str) -> CheckpointLock:
 
 def _parse_file(item: Any, *, where: str) -> LockedFile:
     _check(isinstance(item, dict), where, "an object", item)
-    _check_keys(item, {"path", "bytes", "sha256"}, where)
+    _check(set(item) == _FILE_KEYS, where, f"the keys {', '.join(sorted(_FILE_KEYS))}", sorted(item))
     path, size, sha256 = item["path"], item["bytes"], item["sha256"]
     _check(isinstance(path, str) and path.isprintable(), f"{where}.path", "a printable path", path)
     if (reason := unsafe_reason(path)) is not None:
@@ -148,11 +155,6 @@ def _parse_file(item: Any, *, where: str) -> LockedFile:
     _check(type(size) is int and 0 <= size < 1 << 62, f"{where}.bytes", "a natural number", size)
     _check(isinstance(sha256, str) and is_sha256(sha256), f"{where}.sha256", "64 lower-case hex digits", sha256)
     return LockedFile(path=path, bytes=size, sha256=sha256)
-
-
-def _check_keys(raw: dict[str, Any], keys: set[str], where: str) -> None:
-    if set(raw) != keys:
-        raise _corrupt(where, f"the keys {', '.join(sorted(keys))}", ", ".join(sorted(map(repr, raw))))
 
 
 def _check(good: object, where: str, expected: str, found: Any) -> None:

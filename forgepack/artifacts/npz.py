@@ -7,13 +7,15 @@ encryption or duplicate names, whose members are version-1 ``.npy`` files in C o
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -66,13 +68,10 @@ class NpzFile:
         with open_regular(self.path) as handle:
             if _state(handle) != self.state:
                 raise UnreadableError("the file changed while it was read", where=str(self.path), code="changed")
-            try:
-                with zipfile.ZipFile(handle) as archive, archive.open(f"{name}.npy") as member:
-                    _read_header(member, str(self.path), name)
-                    data = member.read(info.bytes)
-                    rest = member.read(1)  # reading on to the end makes zipfile compare the CRC
-            except _ZIP_FAULTS as err:
-                raise _corrupt("an array can't be read", self.path, name, str(err)) from err
+            with _parsing(self.path), zipfile.ZipFile(handle) as archive, archive.open(f"{name}.npy") as member:
+                _read_header(member, str(self.path), name)
+                data = member.read(info.bytes)
+                rest = member.read(1)  # reading on to the end makes zipfile compare the CRC
         if len(data) != info.bytes or rest:
             raise _corrupt("an array's size does not fit its header", self.path, name, f"{len(data)} bytes")
         return np.frombuffer(data, np.dtype(info.dtype)).reshape(info.shape)
@@ -84,12 +83,25 @@ def read_npz(path: Path) -> NpzFile:
         head = handle.read(64)
         if not head.startswith(b"PK\x03\x04"):
             raise wrong_kind(path, head, "an archive of np.savez") or _corrupt("not an archive of np.savez", path)
-        _check_directory(handle, path)
-        try:
-            with zipfile.ZipFile(handle) as archive:
-                return NpzFile(path=path, arrays=_read_members(archive, path), state=_state(handle))
-        except _ZIP_FAULTS as err:
-            raise _corrupt("the zip archive is damaged", path, found=str(err)) from err
+        count = _check_directory(handle, path)
+        with _parsing(path), zipfile.ZipFile(handle) as archive:
+            if len(archive.infolist()) != count:
+                found = f"{len(archive.infolist())} members, {count} declared"
+                raise _corrupt("the zip archive is damaged", path, found=found)
+            return NpzFile(path=path, arrays=_read_members(archive, path), state=_state(handle))
+
+
+@contextmanager
+def _parsing(path: Path) -> Iterator[None]:
+    """Turn what zipfile raises on damage into CorruptError; a seek to a damaged offset is an EINVAL."""
+    try:
+        yield
+    except _ZIP_FAULTS as err:
+        raise _corrupt("the zip archive is damaged", path, found=str(err)) from err
+    except OSError as err:
+        if err.errno != errno.EINVAL:
+            raise
+        raise _corrupt("the zip archive is damaged", path, found="an offset outside the file") from err
 
 
 def _state(handle: BinaryIO) -> tuple[int, int]:
@@ -97,8 +109,8 @@ def _state(handle: BinaryIO) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _check_directory(handle: BinaryIO, path: Path) -> None:
-    """Judge member count and directory size before zipfile reads the directory whole."""
+def _check_directory(handle: BinaryIO, path: Path) -> int:
+    """Judge member count and directory size before zipfile reads the directory whole; return the count."""
     size = handle.seek(0, 2)
     handle.seek(max(0, size - _EOCD.size - _LOCATOR.size))
     tail = handle.read()
@@ -121,6 +133,7 @@ def _check_directory(handle: BinaryIO, path: Path) -> None:
                 found=str(found),
                 code="npz-limit",
             )
+    return int(count)
 
 
 def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, NpzArray]:

@@ -128,12 +128,13 @@ def inspect_safetensors(path: Path) -> tuple[SafetensorsFile | None, list[Forgep
 
 def _read_header(path: Path, read: Callable[[int], bytes], head: bytes, size: int) -> bytes:
     where = str(path)
-    wrong = wrong_kind(path, head, "a safetensors file")
+    # A header's length can spell another format's magic (640 is a pickle's), so a plausible header comes first.
+    wrong = None if head[8:9] == b"{" and _length(head) <= size - 8 else wrong_kind(path, head, "a safetensors file")
     if wrong is not None:
         raise wrong
     if size < 8:
         raise _truncated(where, 8, size)
-    (length,) = struct.unpack("<Q", head[:8])
+    length = _length(head)
     if length > MAX_HEADER:
         raise LimitError(
             "the header's declared length is over the limit",
@@ -148,6 +149,10 @@ def _read_header(path: Path, read: Callable[[int], bytes], head: bytes, size: in
     if not header.startswith(b"{"):
         raise CorruptError("the header does not start with '{'", where=where, code="header")
     return header
+
+
+def _length(head: bytes) -> int:
+    return int.from_bytes(head[:8], "little")
 
 
 def _truncated(where: str, expected: int, found: int) -> CorruptError:

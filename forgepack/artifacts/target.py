@@ -20,7 +20,7 @@ from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetenso
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, parse_object, sha256_hex
-from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
+from forgepack.errors import CorruptError, InputError, LimitError, UsageError
 
 HEAD_FILE = "lm_head.safetensors"
 EMBEDDING_FILE = "embed_tokens_fp16.npy"
@@ -121,7 +121,7 @@ def _find_export(root: Path, build: Path) -> Path | None:
         named = root / "export" / read_manifest(build).export
         if named.is_dir():
             return named
-    except (CorruptError, MissingError, LimitError):
+    except InputError:
         pass  # the manifest's own fault is reported where it is read
     parent = root / "export"
     folders = [p for p in sorted(parent.iterdir()) if p.is_dir()] if parent.is_dir() else []

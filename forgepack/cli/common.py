@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,19 +12,10 @@ import click
 
 from forgepack.canonical import dump_canonical
 from forgepack.errors import ForgepackError
+from forgepack.escaping import escape
 from forgepack.profile import DEFAULT_PROFILE
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-# Control characters, ANSI escapes, bidirectional marks and line separators: never sent to a terminal as they are.
-_HOSTILE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
-
-
-def escape(text: str) -> str:
-    """Return ``text`` with every control, bidirectional and surrogate character shown as an escape."""
-    return _HOSTILE.sub(lambda m: m.group().encode("unicode_escape").decode("ascii"), text)
 
 
 @dataclass(slots=True)
@@ -62,6 +52,22 @@ def talk_of(ctx: click.Context) -> Talk:
     """Return the Talk of the running command line."""
     root = ctx.find_root()
     return root.obj if isinstance(root.obj, Talk) else Talk()
+
+
+def with_talk_options(command: click.Command) -> click.Command:
+    """Let -q and -v also stand after the command's name, where people write them."""
+
+    def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and param.name is not None:
+            setattr(talk_of(ctx), param.name, True)
+
+    if not any(param.name == "quiet" for param in command.params):
+        for flags, text in (
+            (("-q", "--quiet"), "Say nothing but errors on stderr."),
+            (("-v", "--verbose"), "Say more."),
+        ):
+            command.params.append(click.Option(flags, is_flag=True, expose_value=False, callback=note, help=text))
+    return command
 
 
 def echo_json(value: Any) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from forgepack.cli.common import echo_json, escape, force_option, json_option, profile_option, talk_of
+from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of
 from forgepack.errors import UsageError
+from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def report_json(report: FetchReport) -> dict[str, Any]:
     """Return the report as the JSON object that --json prints; keys do not depend on what was done."""
     return {
         "schema": "forgepack.fetch-report/1",
-        "profile_repo": report.repo,
+        "repo": report.repo,
         "commit": report.commit,
         "adopted": report.adopted,
         "dry_run": report.dry_run,

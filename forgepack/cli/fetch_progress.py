@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from forgepack.cli.common import Talk, escape
+from forgepack.cli.common import Talk
+from forgepack.escaping import escape
 
 if TYPE_CHECKING:
     from forgepack.hub import Progress

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import click
 
 from forgepack import __version__
-from forgepack.cli.common import Talk, escape
+from forgepack.cli.common import Talk, with_talk_options
 from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
+from forgepack.escaping import escape
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "fetch": ("fetch", "Download the checkpoint at a pinned commit."),
@@ -23,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("replay", "Measure acceptance and agreement on recorded traces."),
     "demo": ("demo", "Run the whole job on the embedded miniature, and sabotage it."),
     "explain": ("explain", "Explain a rule of the verifier."),
+    "rules": ("rules", "List the verifier's rules."),
     "schema": ("schema", "Print a JSON Schema by name."),
 }
 
@@ -55,7 +57,7 @@ class LazyGroup(click.Group):
         module, _ = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(f"forgepack.cli.{module}"), module)
         assert isinstance(command, click.Command)
-        return command
+        return with_talk_options(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, without importing them."""

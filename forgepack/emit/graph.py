@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from forgepack.coreai_backend.bindings import Tensor
 from forgepack.coreai_backend.blocks import lut_linear
-from forgepack.coreai_backend.builder import Function, build_program
-from forgepack.coreai_backend.constants import NamedConstant, payload_bytes
-from forgepack.coreai_backend.extract import ProgramReader
+from forgepack.coreai_backend.builder import Function
 from forgepack.coreai_backend.ops import Ops
-from forgepack.coreai_backend.program import AssetProgram
 from forgepack.emit.layers import Attended, LayerBuilder, Rotation
-from forgepack.emit.table import constant_table
 from forgepack.geometry import Geometry, Shape
 from forgepack.profile import Recipe
 
@@ -118,21 +112,3 @@ def _logits(ops: Ops, g: Geometry, hidden: Tensor) -> Tensor:
     rows = ops.slice(hidden, (0, 0, 0, 1), (1, g.hidden, 1, g.block))
     parts = ops.concat([lut_linear(ops, f"head.{part}", rows) for part in range(g.head_parts)], 1)
     return ops.transpose(ops.reshape(parts, (g.vocab, g.block - 1)), (1, 0))
-
-
-def expected_program(g: Geometry, recipe: Recipe) -> AssetProgram:
-    """Return the program that emission builds for this geometry, its constants named by role and without content.
-
-    No weights are needed: the buffers are untouched zero pages. Raises PlatformError where Core AI is missing.
-    """
-    table = constant_table(g, recipe)
-    largest = max(payload_bytes(spec.dtype, spec.shape) for spec in table.values())
-    zeros = np.zeros(largest, np.uint8)
-
-    def placeholder(role: str) -> NamedConstant:
-        spec = table[role]
-        data = zeros[: payload_bytes(spec.dtype, spec.shape)]
-        return NamedConstant(name=role, dtype=spec.dtype, shape=spec.shape, data=data)
-
-    program = build_program(drafter_functions(g, recipe), placeholder)
-    return ProgramReader(program.raw, digests=False).program

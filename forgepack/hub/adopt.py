@@ -19,11 +19,11 @@ from forgepack.artifacts.lock import (
     refuse_known_bad,
     write_lock,
 )
-from forgepack.errors import CorruptError, IdentityError, MissingError, UsageError
+from forgepack.errors import CorruptError, HubError, IdentityError, MissingError, UnreadableError, UsageError
 from forgepack.hub.bring import Job, bring_files, make_report, plan_files
 from forgepack.hub.client import Answer, HubFile
 from forgepack.hub.part import HEAD_BYTES
-from forgepack.hub.plan import check_names
+from forgepack.hub.plan import check_pin
 from forgepack.hub.report import Action, Effects, FetchReport, FileReport, Progress, RetryPolicy
 from forgepack.hub.revision import check_revision
 from forgepack.hub.staging import hold_staging
@@ -70,8 +70,8 @@ def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
     tensors, known-bad digests, files that huggingface_hub recorded at another commit, and a lock that says
     otherwise (unless ``force``).
     """
-    check_names(request.profile)
-    commit = check_revision(request.profile.hub.commit if request.revision is None else request.revision)
+    check_pin(request.profile)
+    commit = check_revision(request.revision, request.profile)
     if not request.source.is_dir():
         raise UsageError("there is no such folder", where=str(request.source), code="no-folder")
     names = _present(request)
@@ -88,7 +88,10 @@ def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
         return plan_files(job, wanted, effects)
     _old_lock(job, files)
     source = FolderSource(root=request.source)
-    return bring_files(job, wanted, source=source, effects=effects, policy=RetryPolicy(attempts=1))
+    try:
+        return bring_files(job, wanted, source=source, effects=effects, policy=RetryPolicy(attempts=1))
+    except HubError as err:
+        raise UnreadableError("the file changed while it was copied", where=err.where, code="changed") from err
 
 
 def _present(request: AdoptRequest) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.lock import CheckpointLock, LockedFile, make_lock
 from forgepack.hub.client import HubFile
 from forgepack.hub.plan import Item, check_record, check_space, make_plan, needed_bytes
-from forgepack.hub.report import Effects, FetchReport, FileReport, Progress, RetryPolicy
+from forgepack.hub.report import Action, Effects, FetchReport, FileReport, Phase, Progress, RetryPolicy
 from forgepack.hub.staging import Staging, hold_staging
 from forgepack.hub.transfer import Source, Transfer
 from forgepack.profile import Profile
@@ -44,8 +44,9 @@ def bring_files(
         items = make_plan(wanted, job.out, force=job.force, effects=effects)
         needed, free = needed_bytes(items), effects.free(job.out)
         check_space(needed, free, job.out)
-        transfer = Transfer(source, job.profile, effects, policy)
-        done = list(_land(items, staging, transfer))
+        phase: Phase = "copy" if job.adopted else "download"
+        transfer = Transfer(source, job.profile, effects=effects, policy=policy, phase=phase)
+        done = [_land(item, staging, transfer, job) for item in items]
         lock = make_lock(
             repo=job.profile.hub.repo,
             commit=job.commit,
@@ -59,20 +60,15 @@ def bring_files(
     return make_report(job, done, lock=lock, needed=needed, free=free)
 
 
-def _land(items: Iterable[Item], staging: Staging, transfer: Transfer) -> Iterator[FileReport]:
-    for item in items:
-        file = item.file
-        if item.sha256 is not None:
-            yield FileReport(path=file.path, bytes=file.size, sha256=item.sha256, action="kept")
-            continue
-        landed = transfer.land(file, staging.part(file))
-        yield FileReport(
-            path=file.path,
-            bytes=file.size,
-            sha256=landed.sha256,
-            action="resumed" if landed.kept else "downloaded",
-            received=landed.received,
-        )
+def _land(item: Item, staging: Staging, transfer: Transfer, job: Job) -> FileReport:
+    file = item.file
+    if item.sha256 is not None:
+        return FileReport(path=file.path, bytes=file.size, sha256=item.sha256, action="kept")
+    landed = transfer.land(file, staging.part(file))
+    if job.adopted:
+        return FileReport(path=file.path, bytes=file.size, sha256=landed.sha256, action="copied")
+    action: Action = "resumed" if landed.kept else "downloaded"
+    return FileReport(path=file.path, bytes=file.size, sha256=landed.sha256, action=action, received=landed.received)
 
 
 def plan_files(job: Job, wanted: list[HubFile], effects: Effects) -> FetchReport:

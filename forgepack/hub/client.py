@@ -111,7 +111,7 @@ class HubClient:
                 headers = {**self._headers(), "Accept-Encoding": "identity"}
                 if offset:
                     headers["Range"] = f"bytes={offset}-"
-                request = self._session().stream("GET", location, headers=headers)
+                request = self._session().stream("GET", location, headers=headers, follow_redirects=True)
                 response = stack.enter_context(request)
             self._refuse_expired(response, where)
             start = _start_of(response, offset, file, where)

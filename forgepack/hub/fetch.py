@@ -19,7 +19,7 @@ from forgepack.errors import CorruptError, IdentityError, MissingError, OutputEr
 from forgepack.hub.bring import Job, bring_files, plan_files, verified_report
 from forgepack.hub.client import Answer, HubClient, HubFile, HubSettings
 from forgepack.hub.part import writing
-from forgepack.hub.plan import check_names, check_record, select_files
+from forgepack.hub.plan import check_pin, check_record, select_files
 from forgepack.hub.report import Effects, FetchReport, Progress, RetryPolicy
 from forgepack.hub.retry import ask_again
 from forgepack.hub.revision import check_revision
@@ -39,11 +39,6 @@ class FetchRequest:
     revision: str | None = None
     force: bool = False
     dry_run: bool = False
-
-    @property
-    def asked(self) -> str:
-        """The revision asked for, as it was given."""
-        return self.profile.hub.commit if self.revision is None else self.revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +64,13 @@ def fetch_checkpoint(
     has landed waits in the hidden staging folder and the next run goes on from there.
     """
     profile = request.profile
-    check_names(profile)
+    check_pin(profile)
 
     def look_up(revision: str) -> str | None:
         with HubClient(settings) as client:
             return client.name_commit(profile.hub.repo, revision)
 
-    commit = check_revision(request.asked, look_up)
+    commit = check_revision(request.revision, profile, look_up)
     _check_out(request.out)
     old = _old_lock(request, commit)
     job = Job(profile=profile, out=request.out, commit=commit, force=request.force, old=old)
@@ -96,8 +91,8 @@ def fetch_checkpoint(
 
 def verify_checkpoint(request: FetchRequest, effects: Effects) -> FetchReport:
     """Compare every byte of the folder with its lock, and the lock with the request; no network, no writing."""
-    check_names(request.profile)
-    commit = check_revision(request.asked)
+    check_pin(request.profile)
+    commit = check_revision(request.revision, request.profile)
     if not request.out.is_dir():
         raise UsageError("there is no such folder", where=str(request.out), code="no-folder")
     lock = read_lock(request.out)

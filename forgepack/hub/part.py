@@ -112,7 +112,11 @@ class Part:
             self.restart()
             return
         buffer = memoryview(bytearray(CHUNK))
-        while count := os.readv(self._fd, [buffer]):
+        while True:
+            with writing(self.path):
+                count = os.readv(self._fd, [buffer])
+            if count == 0:
+                return
             self._account(buffer[:count])
             progress(count)
 

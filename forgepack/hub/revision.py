@@ -7,22 +7,25 @@ from collections.abc import Callable
 
 from forgepack.artifacts.lock import is_commit
 from forgepack.errors import UsageError
+from forgepack.profile import Profile
 
 LookUp = Callable[[str], str | None]
 _LONGEST_NAME = 250
 
 
-def check_revision(revision: str, look_up: LookUp | None = None) -> str:
-    """Return ``revision`` if it is a full lower-case commit, else raise UsageError (``revision``).
+def check_revision(revision: str | None, profile: Profile, look_up: LookUp | None = None) -> str:
+    """Return ``revision``, or the profile's commit for None, if it is a full lower-case commit; else UsageError.
 
     ``look_up`` is asked once for the commit that the name points to now, to put it in the hint; None asks nobody.
     What it finds never changes the outcome.
     """
+    where = "--revision" if revision is not None else f"{profile.name}: hub.commit"
+    revision = profile.hub.commit if revision is None else revision
     if is_commit(revision):
         return revision
     raise UsageError(
         f"a revision must be a full commit, not {_kind(revision)}",
-        where="--revision",
+        where=where,
         expected="40 lower-case hexadecimal digits",
         found=revision[:_LONGEST_NAME],
         hint=_hint(revision, look_up),

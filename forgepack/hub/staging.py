@@ -52,7 +52,7 @@ class Staging:
                 fsync_folder(self.out)
             for file in moved:
                 final = self.out / file.path
-                final.parent.mkdir(parents=True, exist_ok=True)
+                _make_folder(final.parent, self.out)
                 self.part(file).rename(final)
                 fsync_folder(final.parent)
         write_lock(self.out, lock)
@@ -66,6 +66,13 @@ class Staging:
             if not any(item.name != _RUN_LOCK for item in self.folder.iterdir()):
                 (self.folder / _RUN_LOCK).unlink(missing_ok=True)
                 self.folder.rmdir()
+
+
+def _make_folder(folder: Path, out: Path) -> None:
+    """Make a folder below ``out``; a link that leads out of it is refused."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.resolve().is_relative_to(out.resolve()):
+        raise OutputError("a link leads out of the output folder", where=str(folder), code="not-writable")
 
 
 def part_name(file: HubFile) -> str:

@@ -35,13 +35,16 @@ class Landed:
 
 
 class Transfer:
-    """Brings files from one source into parts."""
+    """Brings files from one source into parts; ``phase`` names the work in its progress."""
 
-    def __init__(self, source: Source, profile: Profile, effects: Effects, policy: RetryPolicy) -> None:
+    def __init__(
+        self, source: Source, profile: Profile, *, effects: Effects, policy: RetryPolicy, phase: Phase = "download"
+    ) -> None:
         self._source = source
         self._profile = profile
         self._effects = effects
         self._policy = policy
+        self._phase = phase
         self._received = 0
 
     def land(self, file: HubFile, path: Path) -> Landed:
@@ -115,7 +118,7 @@ class Transfer:
             self._received += len(chunk)
             taken += len(chunk)
             now = self._effects.clock()
-            self._tell("download", part, taken / (now - started) if now > started else 0.0)
+            self._tell(self._phase, part, taken / (now - started) if now > started else 0.0)
             if now - window >= self._policy.stall_window:
                 if taken - window_bytes < self._policy.stall_bytes:
                     raise TransientHubError(

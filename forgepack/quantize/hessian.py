@@ -25,7 +25,7 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
-TILE = 1024
+TILE = 512
 PANEL = 4096
 _ROWS = 512
 

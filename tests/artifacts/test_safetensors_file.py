@@ -94,6 +94,8 @@ CONTROLS: dict[str, bytes] = {
     "padded with spaces": build(json.dumps({"a": entry(0, 4)}).encode() + b"   ", bytes(4)),
     "unsorted order": build({"b": entry(4, 8), "a": entry(0, 4)}, bytes(8)),
     "no tensors": build(b"{}  "),
+    "header length that spells a pickle": build(json.dumps({"a": entry(0, 4)}).encode().ljust(0x0280), bytes(4)),
+    "header length that spells a gzip file": build(json.dumps({"a": entry(0, 4)}).encode().ljust(0x8B1F), bytes(4)),
 }
 
 

@@ -64,7 +64,7 @@ class PlainDrafter:
         before, after = (self.w[f"candidate_selector.{p}_codebook"] for p in ("predecessor", "successor"))
         previous, out = anchor, []
         for i in range(1, self.g.block):
-            best = sorted(range(len(self.head)), key=lambda c, row=logits[i]: (-row[c], c))[: self.g.selector_top_k]
+            best = np.lexsort((np.arange(len(self.head)), -logits[i]))[: self.g.selector_top_k].tolist()
             scores = [logits[i][c] + (before[previous] * hp[i]) @ after[c] for c in best]
             previous = best[int(np.argmax(scores))]
             out.append(previous)

@@ -330,6 +330,15 @@ def test_no_request_is_made_beside_the_pinned_ones(bench: Bench, monkeypatch: py
     assert expected[1:] == bench.asked("HEAD")
 
 
+def test_files_in_xet_storage_come_over_plain_http(bench: Bench) -> None:
+    """The hub's headers for its own storage protocol are ignored: no request goes to its token address."""
+    link = f'<{bench.hub.url}/api/models/{REPO}/xet-read-token/{COMMIT}>; rel="xet-auth"'
+    bench.hub.fault("HEAD", "safetensors", headers={"X-Xet-Hash": "ab" * 32, "Link": link})
+    bench.fetch()
+    assert [] == [p for p in bench.asked() if "xet" in p]
+    assert expected_tree() == tree_of(bench.out)
+
+
 def test_requests_name_the_tool(bench: Bench) -> None:
     """The user agent is forgepack's."""
     bench.fetch()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -326,6 +327,28 @@ def test_a_profile_with_a_hostile_file_name_is_refused(bench: Bench, name: str) 
     with pytest.raises(UsageError) as caught:
         bench.fetch(profile=profile)
     assert ("path-escape", []) == (caught.value.code, bench.hub.log)
+
+
+@pytest.mark.parametrize(("key", "value"), [("repo", "no-slash"), ("repo", "../x/y"), ("commit", "main")])
+def test_a_profile_that_pins_no_commit_of_no_repository_is_refused(bench: Bench, key: str, value: str) -> None:
+    """A profile of one's own may be wrong: usage, naming the field."""
+    pin: dict[str, Any] = {key: value}
+    profile = replace(PROFILE, hub=replace(PROFILE.hub, **pin))
+    with pytest.raises(UsageError) as caught:
+        bench.fetch(profile=profile)
+    assert f"bench: hub.{key}" == caught.value.where
+
+
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(bench: Bench, tmp_path: Path) -> None:
+    """Neither for writing, nor as the place of a file."""
+    profile = replace(PROFILE, hub=replace(PROFILE.hub, files=("other/huge.gguf",), optional_files=()))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    bench.out.mkdir()
+    (bench.out / "other").symlink_to(outside)
+    with pytest.raises(OutputError):
+        bench.fetch(profile=profile)
+    assert ([], False) == (list(outside.iterdir()), bench.complete())
 
 
 def test_hostile_names_in_a_listing_are_never_used(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""The sidecar of a drafter package: the keys that the runtime reads, and ``forgepack``, which binds the pair.
+
+Parsing here is lenient on purpose: a package of other scripts has no ``forgepack`` object, and a verifier wants to
+show everything that can be shown. The schema is judged by ``faults``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.schema_check import SchemaFault, schema_faults
+from forgepack.canonical import parse_object, sha256_hex
+from forgepack.errors import CorruptError
+
+SCHEMA = "forgepack.sidecar/1"
+SCHEMA_NAME = "sidecar"
+MAX_BYTES = 16 << 20
+RUNTIME_KEYS = (
+    "W",
+    "T",
+    "R",
+    "RP",
+    "resid_scale",
+    "lut_f",
+    "feat_scale",
+    "export",
+    "target_export",
+    "head_export",
+    "mask_scale",
+    "mb",
+    "entries",
+)
+# What a Core ML package of the same stem writes under the same name.
+_CORE_ML_KEYS = frozenset({"quant", "policy", "size_gb"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstantRecord:
+    """What the sidecar says of one constant of the package."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    sha256: str
+    formula: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """A sidecar as read; ``raw`` is all of it."""
+
+    path: Path
+    raw: Mapping[str, Any]
+    sha256: str
+
+    @property
+    def bound(self) -> Mapping[str, Any] | None:
+        """The object ``forgepack``, None when the package was made by other scripts."""
+        value = self.raw.get("forgepack")
+        return value if isinstance(value, dict) else None
+
+    @property
+    def is_core_ml(self) -> bool:
+        """Whether this is the sidecar of a Core ML package, never a substitute."""
+        return bool(_CORE_ML_KEYS & set(self.raw)) and not {"W", "T", "R", "entries"} & set(self.raw)
+
+    def value(self, dotted: str) -> Any:
+        """Return the value at a dotted path, None where there is none."""
+        node: Any = self.raw
+        for key in dotted.split("."):
+            node = node.get(key) if isinstance(node, dict) else None
+        return node
+
+    def constants(self) -> dict[str, ConstantRecord]:
+        """Return the recorded constants by role; CorruptError for a record that is not one."""
+        records = self.value("forgepack.package.constants")
+        if not isinstance(records, dict):
+            raise self._fault("forgepack.package.constants", "an object", repr(records)[:80])
+        out = {}
+        for role, record in records.items():
+            try:
+                out[role] = ConstantRecord(**{**record, "shape": tuple(record["shape"])})
+            except (KeyError, TypeError) as err:
+                where = f"forgepack.package.constants.{role}"
+                raise self._fault(where, "dtype, shape, sha256, formula", repr(record)[:80]) from err
+        return out
+
+    def faults(self) -> tuple[SchemaFault, ...]:
+        """Return every difference from the sidecar's schema."""
+        return schema_faults(dict(self.raw), SCHEMA_NAME)
+
+    def _fault(self, path: str, expected: str, found: str) -> CorruptError:
+        return CorruptError(
+            "the sidecar is not valid",
+            where=f"{self.path}: {path}",
+            expected=expected,
+            found=found,
+            hint="emit the package again",
+            code="sidecar",
+        )
+
+
+def read_sidecar(path: Path) -> Sidecar:
+    """Read a sidecar's JSON strictly; what it says is judged by others."""
+    data = read_bounded(path, MAX_BYTES)
+    return Sidecar(path=path, raw=parse_object(data, where=str(path)), sha256=sha256_hex(data))
+
+
+def sidecar_path(package: Path) -> Path:
+    """Return where the sidecar of an ``.aimodel`` package lies: beside it, under the same stem."""
+    return package.with_suffix(".json")

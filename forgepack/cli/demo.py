@@ -1,0 +1,73 @@
+"""``forgepack demo``: the whole job on the embedded miniature, with a live display on a terminal."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from forgepack.cli.common import Talk, echo_json, json_option, talk_of
+
+if TYPE_CHECKING:
+    from forgepack.miniature.demo import Observer
+
+
+@click.command("demo")
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep what is built in this folder, which must be empty or new; by default it is temporary.",
+)
+@click.option("--threads", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker threads.")
+@json_option
+@click.pass_context
+def demo(ctx: click.Context, *, work: Path | None, threads: int, as_json: bool) -> None:
+    """Run the whole job on the embedded miniature, then sabotage it.
+
+    fetch (from a hub on loopback), quantize, emit, verify, replay; then copies of the pair are spoiled in ways that
+    have happened, and each must be refused by the rule that fits. About a minute, no network.
+    """
+    from forgepack.cli.demo_display import LiveObserver, PlainObserver, result_tables
+    from forgepack.miniature.demo import run_demo
+
+    talk = talk_of(ctx)
+    observer: Observer = LiveObserver() if talk.live else PlainObserver(talk)
+    with _folder(work) as folder:
+        result = run_demo(folder, observer=observer, clock=time.monotonic, threads=threads)
+    if isinstance(observer, LiveObserver):
+        observer.close()
+    if as_json:
+        echo_json(result.as_json())
+    elif result.error is None:
+        result_tables(result)
+    if result.error is not None:
+        raise result.error
+    _closing(talk, work)
+
+
+def _closing(talk: Talk, work: Path | None) -> None:
+    if work is not None:
+        talk.say(f"everything that was built lies in {work}")
+
+
+@contextmanager
+def _folder(work: Path | None) -> Iterator[Path]:
+    from forgepack.errors import OutputError, UsageError
+
+    if work is None:
+        with tempfile.TemporaryDirectory(prefix="forgepack-demo-") as folder:
+            yield Path(folder)
+        return
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise OutputError("the work folder can't be made", where=str(work), found=err.strerror) from err
+    if any(work.iterdir()):
+        raise UsageError("the work folder is not empty", where=str(work), hint="name an empty or a new folder")
+    yield work

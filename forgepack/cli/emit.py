@@ -1,0 +1,188 @@
+"""``forgepack emit``: the Core AI package and its sidecar."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forgepack.cli.common import (
+    Talk,
+    echo_json,
+    force_option,
+    json_option,
+    profile_option,
+    talk_of,
+    target_options,
+)
+from forgepack.errors import OutputError, UsageError
+from forgepack.profile import Profile, load_profile
+
+if TYPE_CHECKING:
+    from forgepack.emit.inputs import EmitInputs
+    from forgepack.emit.package import EmitResult, Plan, Progress
+
+_FOLDER = click.Path(path_type=Path)
+
+
+@click.command("emit")
+@click.argument("quant", type=_FOLDER)
+@click.option("--checkpoint", type=_FOLDER, required=True, metavar="DIR", help="The checkpoint that was quantized.")
+@click.option("--target", type=_FOLDER, metavar="DIR", help="The target's release root: model/, coreai/, export/.")
+@target_options
+@click.option("--out", type=_FOLDER, required=True, metavar="DIR", help="Folder to be written.")
+@profile_option
+@force_option
+@click.option("--dry-run", is_flag=True, help="Judge the inputs, say what would be written, write nothing.")
+@json_option
+@click.pass_context
+def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
+    """Emit the drafter package of QUANT: asset, sidecar, codebooks, config, licences.
+
+    Every input is hashed and must belong to the others: the quantization to the checkpoint's lock and to the target's
+    head, the target's own head package to its export. The package is written beside --out and moved there whole;
+    the same inputs give the same bytes.
+
+    SOURCE_DATE_EPOCH sets the asset's creation date, which is fixed otherwise.
+    """
+    talk = talk_of(ctx)
+    profile = load_profile(profile_name)
+    inputs = _read_inputs(profile, options)
+    if options["dry_run"]:
+        _show_plan(talk, profile, inputs, out=options["out"], as_json=as_json)
+        return
+    from forgepack.emit.package import emit_package
+
+    result = emit_package(
+        inputs,
+        options["out"],
+        profile=profile,
+        force=options["force"],
+        created=_creation_date(),
+        report=_Reporter(talk).report,
+    )
+    for role, lost in result.narrowed.items():
+        talk.say(f"note: {role}: {lost.changed} values too small for float16 were rounded, {lost.zeroed} became 0")
+    if as_json:
+        echo_json(result_json(result))
+    else:
+        click.echo("\n".join(result_lines(result)))
+
+
+def _read_inputs(profile: Profile, options: dict[str, Any]) -> EmitInputs:
+    from forgepack.artifacts.checkpoint import read_checkpoint
+    from forgepack.artifacts.quant import read_quant
+    from forgepack.artifacts.target import locate_target, read_target
+    from forgepack.emit.inputs import EmitInputs
+
+    paths = locate_target(
+        options["target"],
+        model=options["target_model"],
+        build=options["target_build"],
+        export=options["target_export"],
+    )
+    if not options["quant"].is_dir():
+        raise UsageError("no such QUANT folder", where=str(options["quant"]), hint="forgepack quantize writes one")
+    return EmitInputs(
+        quant=read_quant(options["quant"], profile.geometry, content=False),
+        checkpoint=read_checkpoint(options["checkpoint"], profile),
+        target=read_target(paths),
+    )
+
+
+def _creation_date() -> int:
+    from forgepack.coreai_backend.asset_writer import FIXED_DATE
+
+    text = os.environ.get("SOURCE_DATE_EPOCH")
+    if text is None:
+        return FIXED_DATE
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise UsageError(
+            "SOURCE_DATE_EPOCH is not a number of seconds", expected="a natural number", found=repr(text)[:40]
+        )
+    return int(text)
+
+
+class _Reporter:
+    """Tells each step once on stderr, and the bytes done on a terminal."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._step = ""
+
+    def report(self, progress: Progress) -> None:
+        """Say a new step."""
+        if progress.step != self._step:
+            self._step = progress.step
+            self._talk.say(f"{progress.step} ...")
+
+
+def _show_plan(talk: Talk, profile: Profile, inputs: EmitInputs, *, out: Path, as_json: bool) -> None:
+    from forgepack.emit.inputs import identify
+    from forgepack.emit.package import plan_package
+
+    talk.say("check inputs ...")
+    identify(inputs, profile)
+    plan = plan_package(profile)
+    free = _free_bytes(out)
+    if as_json:
+        echo_json(
+            {
+                "out": str(out),
+                "files": list(plan.files),
+                "constants": plan.constants,
+                "payload_bytes": plan.payload_bytes,
+                "disk_bytes": plan.disk_bytes,
+                "free_bytes": free,
+            }
+        )
+    else:
+        click.echo("\n".join(plan_lines(plan, out, free)))
+    if free < plan.disk_bytes:
+        raise OutputError(
+            "the disk is too small", where=str(out), expected=f"{plan.disk_bytes} bytes", found=f"{free} bytes free"
+        )
+
+
+def _free_bytes(out: Path) -> int:
+    import shutil
+
+    try:
+        return shutil.disk_usage(out.parent).free
+    except OSError as err:
+        raise UsageError("the output's parent folder does not exist", where=str(out.parent)) from err
+
+
+def plan_lines(plan: Plan, out: Path, free: int) -> list[str]:
+    """Return what would be written, as text."""
+    return [
+        f"would write {out}:",
+        *(f"  {name}" for name in plan.files),
+        f"{plan.constants} constants, {plan.payload_bytes} bytes",
+        f"disk needed meanwhile: {plan.disk_bytes} bytes, free: {free} bytes",
+    ]
+
+
+def result_json(result: EmitResult) -> dict[str, Any]:
+    """Return the result as JSON values."""
+    return {
+        "out": str(result.root),
+        "asset": str(result.asset),
+        "bytes": result.asset_bytes,
+        "mlirb_sha256": result.program_sha256,
+        "sidecar": str(result.sidecar_file),
+        "narrowed": {
+            role: {"changed": lost.changed, "zeroed": lost.zeroed} for role, lost in result.narrowed.items()
+        },
+    }
+
+
+def result_lines(result: EmitResult) -> list[str]:
+    """Return the result as text."""
+    return [
+        f"{result.asset}  {result.asset_bytes} bytes",
+        f"main.mlirb sha256 {result.program_sha256}",
+        f"sidecar {result.sidecar_file}",
+    ]

@@ -1,0 +1,203 @@
+"""``forgepack quantize``: LUT4 by GPTQ and INT8 by rounding, from recorded traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forgepack.cli.common import (
+    Talk,
+    echo_json,
+    escape,
+    force_option,
+    json_option,
+    profile_option,
+    talk_of,
+    target_options,
+)
+from forgepack.cli.resources import threads_option
+from forgepack.profile import Profile, load_profile
+
+if TYPE_CHECKING:
+    from forgepack.quantize.plan import Plan
+    from forgepack.quantize.run import Progress, QuantizeResult
+    from forgepack.quantize.sources import Sources
+
+_FOLDER = click.Path(path_type=Path)
+
+
+@click.command("quantize")
+@click.argument("checkpoint", type=_FOLDER, metavar="CHECKPOINT")
+@click.option("--traces", type=_FOLDER, required=True, metavar="FILE", help="Recorded sequences that calibrate.")
+@click.option("--held-out", type=_FOLDER, metavar="FILE", help="Recorded sequences that only judge.")
+@click.option("--target", type=_FOLDER, metavar="DIR", help="The target's release root.")
+@target_options
+@click.option("--out", type=_FOLDER, required=True, metavar="QUANT", help="Folder to write.")
+@click.option(
+    "--method",
+    type=click.Choice(["gptq", "rtn"]),
+    default="gptq",
+    show_default=True,
+    help="rtn rounds every weight to its nearest code.",
+)
+@click.option("--mask-scale", type=float, metavar="S", help="Mask scale of the calibration; default: the profile's.")
+@click.option("--deploy-mask-scale", type=float, metavar="S", help="Mask scale to deploy with; default: the same.")
+@threads_option
+@click.option("--dry-run", is_flag=True, help="Say what would be done, write nothing.")
+@profile_option
+@force_option
+@json_option
+@click.pass_context
+def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
+    """Quantize a checkpoint into the folder QUANT: drafter_quant.safetensors and report.json.
+
+    The blocks that the traces record are walked layer by layer, so no step holds the whole model in memory; each
+    matrix is calibrated on the rows that feed it and judged on rows that it never saw (--held-out, else every
+    sixth sequence). Traces of this project say which drafter and target they belong to and are refused with others;
+    traces without identity are taken and recorded as unbound.
+
+    A run that was killed goes on from its last finished matrix when the same command runs again. The result does
+    not depend on --threads.
+    """
+    talk, profile = talk_of(ctx), load_profile(profile_name)
+    sources = _open_sources(checkpoint=options["checkpoint"], options=options, profile=profile)
+    for traces in filter(None, (sources.traces, sources.held_out)):
+        if traces.identity is None:
+            talk.say(f"note: {traces.path} carries no identity: taken as unbound")
+    if options["dry_run"]:
+        _show_plan(sources, options["out"], profile, as_json=as_json)
+        return
+    result = _run(sources, options, profile, talk)
+    if as_json:
+        echo_json(result.report)
+    else:
+        click.echo("\n".join(report_lines(result)))
+
+
+def _open_sources(*, checkpoint: Path, options: dict[str, Any], profile: Profile) -> Sources:
+    from forgepack.artifacts.target import locate_target, read_target
+    from forgepack.artifacts.traces import read_traces
+    from forgepack.cli.resources import require_file
+    from forgepack.drafter.open import open_checkpoint
+    from forgepack.quantize.sources import Sources
+
+    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
+    held_out = options["held_out"]
+    for path in filter(None, (options["traces"], held_out)):
+        require_file(path)
+    return Sources(
+        target=read_target(locate_target(options["target"], **parts)),
+        traces=read_traces(options["traces"], profile.geometry),
+        held_out=None if held_out is None else read_traces(held_out, profile.geometry),
+        checkpoint=open_checkpoint(checkpoint, profile, hashed=not options["dry_run"]),
+    )
+
+
+def _run(sources: Sources, options: dict[str, Any], profile: Profile, talk: Talk) -> QuantizeResult:
+    from forgepack.quantize.recipe import Options
+    from forgepack.quantize.run import quantize as run
+
+    chosen = Options(
+        method=options["method"],
+        mask_scale=options["mask_scale"],
+        deployed_mask_scale=options["deploy_mask_scale"],
+        threads=options["threads"],
+        force=options["force"],
+    )
+    with _listening(talk) as progress:
+        return run(sources, options["out"], profile=profile, options=chosen, progress=progress)
+
+
+@contextmanager
+def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
+    """Yield a listener: a live bar with time left on a terminal, one line a matrix elsewhere when verbose."""
+    if not talk.live:
+        talk.say("quantize: calibrating and rounding, layer by layer")
+        yield lambda p: talk.detail(f"quantize: {p.done}/{p.total} {p.name}")
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (
+        bars.TextColumn("{task.fields[name]}", markup=False),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeElapsedColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None, name="reading")
+        yield lambda p: bar.update(task, completed=p.done, total=p.total, name=escape(p.name))
+
+
+def _show_plan(sources: Sources, out: Path, profile: Profile, *, as_json: bool) -> None:
+    from forgepack.cli.resources import require_parent
+    from forgepack.quantize.plan import plan
+
+    require_parent(out)
+    planned = plan(sources, out, profile)
+    if as_json:
+        echo_json(plan_json(planned))
+    else:
+        click.echo("\n".join(plan_lines(planned)))
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """Return the dry run as the JSON object that --json prints."""
+    return {
+        "schema": "forgepack.quantize-plan/1",
+        "dry_run": True,
+        "matrices": {
+            **{name: {"format": "lut4", "shape": list(shape)} for name, shape in plan.lut4.items()},
+            **{name: {"format": "int8", "shape": list(shape)} for name, shape in plan.int8.items()},
+        },
+        "rows": {
+            "calibration": {"context": plan.context_rows, "blocks": plan.block_rows},
+            "held_out": {"context": plan.held_out_context_rows, "blocks": plan.held_out_block_rows},
+        },
+        "memory": plan.memory,
+        "disk": {"needed": plan.disk, "free": plan.disk_free},
+    }
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """Return the dry run as text."""
+    return [
+        f"{len(plan.lut4)} matrices to LUT4, {len(plan.int8)} to INT8",
+        f"calibration rows: {plan.context_rows:,} of context, {plan.block_rows:,} of blocks",
+        f"held-out rows:    {plan.held_out_context_rows:,} of context, {plan.held_out_block_rows:,} of blocks",
+        f"memory: about {plan.memory:,} bytes at most",
+        f"disk: {plan.disk:,} bytes while it runs, {plan.disk_free:,} free",
+        "dry run: nothing was written",
+    ]
+
+
+def report_lines(result: QuantizeResult) -> list[str]:
+    """Return the outcome as text: mean relative errors beside plain rounding, and what needs attention."""
+    report = result.report
+    lines = []
+    for form, label in (("lut4", "LUT4"), ("int8", "INT8")):
+        total = report["totals"][form]
+        for kind, rows in (("calibration", "calibration"), ("held_out", "held-out")):
+            error = total[kind]
+            lines.append(
+                f"{label}  {total['matrices']:>3} matrices  {rows:<11}  relative output error"
+                f" {error['quantized']:.4f}  (plain rounding {error['rtn']:.4f})"
+            )
+    for name, matrix in sorted(report["matrices"].items()):
+        lines.extend(_remarks(name, matrix, report["recipe"]))
+    lines.append(f"{escape(str(result.root))}: {report['output']['file']}, sha256 {report['output']['sha256']}")
+    return lines
+
+
+def _remarks(name: str, matrix: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str]:
+    for part, counts in matrix.get("folds", {}).items():
+        for kind, count in counts.items():
+            if count:
+                yield f"note: {name}: {count} values of its {part} {kind} in float16 once folded into the package"
+    if recipe["gptq"] is not None and matrix.get("damping", recipe["gptq"]["damping"]) != recipe["gptq"]["damping"]:
+        yield f"note: {name}: the Hessian needed damping {matrix['damping']:g}"

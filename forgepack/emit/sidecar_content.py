@@ -1,0 +1,158 @@
+"""What the package says of itself: sidecar, asset metadata, DFLASH2_SOURCE.json. No clock, no path, no host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from forgepack import __version__
+from forgepack.artifacts.sidecar import SCHEMA
+from forgepack.canonical import digest_json
+from forgepack.coreai_backend.asset_writer import FIXED_DATE, AssetMetadata
+from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
+from forgepack.emit.author import AuthoredAsset
+from forgepack.emit.constant_spec import ConstantSpec
+from forgepack.emit.constants_file import StoredConstants
+from forgepack.emit.graph import entries
+from forgepack.emit.inputs import LICENCE_FILES, Identity
+from forgepack.profile import Profile
+
+ASSET_SCHEMA = "forgepack.asset/1"
+SOURCE_SCHEMA = "forgepack.dflash2_source/1"
+SOURCE_FILE = "DFLASH2_SOURCE.json"
+MINIMUM_OS = "v27"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageContent:
+    """What emission made: the table, the stored constants, the asset, and each file's description by its path."""
+
+    table: Mapping[str, ConstantSpec]
+    stored: StoredConstants
+    asset: AuthoredAsset
+    files: Mapping[str, Mapping[str, Any]]
+    asset_bytes: int
+
+
+def asset_metadata(profile: Profile, identity: Identity, created: int = FIXED_DATE) -> AssetMetadata:
+    """Return the asset's metadata: a package that lost its sidecar still says what it belongs to."""
+    checkpoint, target, quantization = identity.checkpoint, identity.target, identity.quantization
+    licences = sorted({profile.licence, profile.target.licence})
+    head = target["head"]
+    return AssetMetadata(
+        author=f"{checkpoint['repo']} (drafter), {profile.target.name} (head and mask row); packed by forgepack",
+        licence=" AND ".join(licences),
+        description=(
+            f"DFlash2 drafter of {checkpoint['repo']} at {checkpoint['commit']}, {quantization['variant']}, "
+            f"with the head of target export {target['export']}"
+        ),
+        custom={
+            "forgepack": {
+                "schema": ASSET_SCHEMA,
+                "profile": {"name": profile.name, "sha256": profile.digest},
+                "checkpoint": checkpoint,
+                "target": {
+                    "export": target["export"],
+                    "head_sha256": head["sha256"],
+                    "head_content_sha256": head["content_sha256"],
+                    "embedding_sha256": target["embedding"]["sha256"],
+                    "mask_row": target["mask_row"],
+                    "tokenizer": target["tokenizer"],
+                    "taps": target["taps"],
+                    "basis": target["basis"],
+                },
+                "quantization": {
+                    "variant": quantization["variant"],
+                    "mask_scale": quantization["mask_scale"],
+                    "drafter_quant_sha256": quantization["drafter_quant_sha256"],
+                    "report_sha256": quantization["report_sha256"],
+                },
+            }
+        },
+        created=created,
+    )
+
+
+def runtime_keys(profile: Profile, identity: Identity, asset_bytes: int) -> dict[str, Any]:
+    """Return the keys that the runtime and older checks read: the same names and types for ever."""
+    geometry, recipe = profile.geometry, profile.recipe
+    export = identity.target["export"]
+    return {
+        "W": geometry.window,
+        "T": geometry.block,
+        "R": geometry.context_rows,
+        "RP": geometry.prefill_rows,
+        "resid_scale": recipe.resid_scale,
+        "lut_f": {"down": recipe.lut_fold_down, "default": recipe.lut_fold_default},
+        "feat_scale": recipe.feat_scale,
+        "export": f"drafter_{identity.quantization['variant']}",
+        "target_export": export,
+        "head_export": f"{export}/{identity.target['head']['file']}",
+        "mask_scale": identity.quantization["mask_scale"]["deployment"],
+        "mb": round(asset_bytes / 1e6),
+        "entries": entries(geometry),
+    }
+
+
+def sidecar(profile: Profile, identity: Identity, content: PackageContent) -> dict[str, Any]:
+    """Return the whole sidecar."""
+    runtime = profile.runtime
+    bound = {
+        "schema": SCHEMA,
+        "tool": {"name": "forgepack", "version": __version__, DISTRIBUTION: PINNED_VERSION},
+        "profile": {"name": profile.name, "sha256": profile.digest},
+        "package": {
+            "asset": f"{profile.package}.aimodel",
+            "minimum_os": MINIMUM_OS,
+            "files": dict(content.files),
+            "trace_sha256": content.asset.trace_sha256,
+            "constants": constant_records(content.table, content.stored),
+            "narrowed": {
+                role: {"changed": lost.changed, "zeroed": lost.zeroed}
+                for role, lost in content.stored.narrowed.items()
+            },
+        },
+        "checkpoint": identity.checkpoint,
+        "target": identity.target,
+        "quantization": identity.quantization,
+        "runtime": {
+            "compile_mode": runtime.compile_mode,
+            "draft_gap_ms": runtime.draft_gap_ms,
+            "host_threads": runtime.host_threads,
+        },
+    }
+    return {**runtime_keys(profile, identity, content.asset_bytes), "forgepack": bound}
+
+
+def constant_records(table: Mapping[str, ConstantSpec], stored: StoredConstants) -> dict[str, Any]:
+    """Return every constant of the package by role: type, shape, digest, formula."""
+    return {
+        role: {
+            "dtype": constant.dtype,
+            "shape": list(constant.shape),
+            "sha256": constant.sha256,
+            "formula": table[role].formula,
+        }
+        for role, constant in stored.constants.items()
+    }
+
+
+def source_record(profile: Profile, identity: Identity, files: Mapping[str, Any]) -> dict[str, Any]:
+    """Return DFLASH2_SOURCE.json: where the drafter comes from, in a schema of this tool's own that says so."""
+    return {
+        "schema": SOURCE_SCHEMA,
+        "about": (
+            "Written by forgepack after its own schema, dflash2_source.schema.json; "
+            "not the format of any other tool's DFLASH2_SOURCE.json."
+        ),
+        "checkpoint": {**identity.checkpoint, "files": dict(files)},
+        "licence": {"drafter": profile.licence, "target": profile.target.licence, "files": list(LICENCE_FILES)},
+        "quantization": {
+            "variant": identity.quantization["variant"],
+            "mask_scale": identity.quantization["mask_scale"],
+            "recipe_sha256": digest_json(identity.quantization["recipe"]),
+            "drafter_quant_sha256": identity.quantization["drafter_quant_sha256"],
+        },
+        "target": {"export": identity.target["export"], "head_sha256": identity.target["head"]["sha256"]},
+    }

@@ -1,0 +1,75 @@
+"""Acceptance and agreement of the miniature's variants on its held-out traces.
+
+Acceptance alone is blind to mild faults, so every variant is also compared draft by draft with the unquantized
+drafter, on the schedule of that drafter's own replay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from forgepack.artifacts.checkpoint import read_checkpoint
+from forgepack.artifacts.quant import read_quant
+from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.target import locate_target, read_target
+from forgepack.artifacts.traces import TraceSet, read_traces
+from forgepack.drafter.draft import Drafter
+from forgepack.drafter.head import open_head
+from forgepack.drafter.replay import TraceDrafter, open_traces
+from forgepack.drafter.statistics import Acceptance, agreement, summarise
+from forgepack.drafter.weights import CheckpointWeights, QuantWeights
+from forgepack.errors import MissingError
+from forgepack.miniature.scene import Scene
+from forgepack.parallel import Pool, open_pool
+
+REFERENCE = "unquantized"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """One variant's acceptance (accepted drafts a block) and its agreement with the unquantized drafter, 0..1."""
+
+    acceptance: Acceptance
+    agreement: float
+
+
+def compare_variants(scene: Scene) -> dict[str, Variant]:
+    """Replay unquantized, RTN, GPTQ and stale head over the held-out traces."""
+    traces = read_traces(scene.miniature.held_out, scene.profile.geometry)
+    with open_pool(scene.threads) as pool:
+        opened = {name: open_traces(drafter, traces, pool) for name, drafter in _drafters(scene).items()}
+        return _measure(opened, traces, pool)
+
+
+def _measure(opened: dict[str, TraceDrafter], traces: TraceSet, pool: Pool) -> dict[str, Variant]:
+    reference = opened[REFERENCE].replay()
+    wanted = [s.drafts for s in reference.sequences]
+    out = {}
+    for name, drafter in opened.items():
+        result = reference if name == REFERENCE else drafter.replay()
+        drafts = drafter.drafts_at(reference.schedule)
+        out[name] = Variant(
+            acceptance=summarise(result.accepted, traces.geometry.block - 1), agreement=agreement(drafts, wanted)
+        )
+    return out
+
+
+def _drafters(scene: Scene) -> dict[str, Drafter]:
+    geometry = scene.profile.geometry
+    base = CheckpointWeights(checkpoint=read_checkpoint(scene.checkpoint, scene.profile), geometry=geometry)
+    target = read_target(locate_target(scene.miniature.target))
+    if target.head is None:
+        raise MissingError("the miniature's target has no export", where=str(scene.miniature.target))
+    head, stale = (open_head(file, geometry) for file in (target.head, read_safetensors(scene.miniature.stale_head)))
+    gptq, rtn = (QuantWeights(quant=read_quant(p, geometry), base=base) for p in (scene.quant, scene.rounded))
+    scale = scene.profile.recipe.mask_scale
+    variants = {
+        REFERENCE: (base, head),
+        "lut4_rtn": (rtn, head),
+        "lut4_gptq": (gptq, head),
+        "stale_head": (base, stale),
+    }
+    return {
+        name: Drafter(weights=weights, head=used, embedding=target.embedding, mask_scale=scale)
+        for name, (weights, used) in variants.items()
+    }

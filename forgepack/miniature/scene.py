@@ -1,0 +1,79 @@
+"""The demo's stage: inputs, the folders it writes, and the steps that more than one stage takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from forgepack.artifacts.checkpoint import read_checkpoint
+from forgepack.artifacts.quant import read_quant
+from forgepack.artifacts.target import locate_target, read_target
+from forgepack.emit.inputs import EmitInputs
+from forgepack.emit.package import EmitResult, emit_package
+from forgepack.miniature.data import Miniature
+from forgepack.profile import Profile
+from forgepack.verify.engine import verify
+from forgepack.verify.report import Depth, Report
+from forgepack.verify.sources import find_sources
+from forgepack.verify.subject import Pair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pairing:
+    """What one verification is given."""
+
+    drafter: Path
+    target: Path
+    quant: Path
+    checkpoint: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A work folder and what is built in it from the miniature under its profile."""
+
+    profile: Profile
+    miniature: Miniature
+    work: Path
+    threads: int = 2
+
+    @property
+    def checkpoint(self) -> Path:
+        """The fetched checkpoint."""
+        return self.work / "checkpoint"
+
+    @property
+    def quant(self) -> Path:
+        """The GPTQ quantization."""
+        return self.work / "quant"
+
+    @property
+    def rounded(self) -> Path:
+        """The same drafter by plain rounding (RTN)."""
+        return self.work / "quant_rtn"
+
+    @property
+    def drafter(self) -> Path:
+        """The emitted package."""
+        return self.work / "drafter"
+
+    @property
+    def pairing(self) -> Pairing:
+        """The good pair."""
+        return Pairing(
+            drafter=self.drafter, target=self.miniature.target, quant=self.quant, checkpoint=self.checkpoint
+        )
+
+    def emit(self, out: Path, *, quant: Path | None = None, target: Path | None = None) -> EmitResult:
+        """Emit a package from a quantization for a target, by default the good ones."""
+        inputs = EmitInputs(
+            quant=read_quant(quant or self.quant, self.profile.geometry),
+            checkpoint=read_checkpoint(self.checkpoint, self.profile),
+            target=read_target(locate_target(target or self.miniature.target)),
+        )
+        return emit_package(inputs, out, profile=self.profile)
+
+    def verify(self, pairing: Pairing, depth: Depth = Depth.LINEAGE) -> Report:
+        """Verify a pairing under the miniature's profile."""
+        sources = find_sources(pairing.drafter, pairing.target, quant=pairing.quant, checkpoint=pairing.checkpoint)
+        return verify(Pair(sources, self.profile, depth))

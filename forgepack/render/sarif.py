@@ -1,0 +1,110 @@
+"""A report as SARIF 2.1.0: one run, every rule declared, one result a finding.
+
+A required check that was not evaluated is a result, too: a gate that reads results alone must not take it for a
+pass. Places are relative URIs below the role of their part (``drafter/config.json``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+from forgepack.canonical import dump_canonical
+from forgepack.escaping import escape_line
+from forgepack.verify.report import Check, Finding, Report
+from forgepack.verify.rule import AREAS, Rule, all_rules
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT = "forgepackFinding/v1"
+
+
+def render(report: Report) -> bytes:
+    """Return the report as canonical SARIF JSON."""
+    return dump_canonical(sarif_json(report))
+
+
+def sarif_json(report: Report) -> dict[str, Any]:
+    """Return the report as a SARIF log with one run."""
+    rules = all_rules()
+    driver = {
+        "name": "forgepack",
+        "version": report.version,
+        "rules": [_rule(one) for one in rules],
+    }
+    places = {one.id: number for number, one in enumerate(rules)}
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [_invocation(report)],
+        "results": [result for check in report.checks for result in _results(check, report, places)],
+        "properties": {
+            "verdict": report.verdict,
+            "profile": escape_line(report.profile),
+            "depth": report.depth.label,
+        },
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(one: Rule) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "shortDescription": {"text": one.title},
+        "fullDescription": {"text": f"{' '.join(one.demand.split())} {one.why}."},
+        "help": {"text": one.remedy},
+        "defaultConfiguration": {"level": one.severity},
+        "properties": {"area": AREAS[one.area], "depth": one.depth.label},
+    }
+
+
+def _invocation(report: Report) -> dict[str, Any]:
+    notes = [
+        {
+            "level": "error",
+            "message": {"text": _sentence(failure.what, failure.where, failure.expected, failure.found)},
+            "properties": {"exit_code": failure.exit_code},
+        }
+        for failure in report.failures
+    ]
+    return {
+        "executionSuccessful": report.verdict != "error",
+        "exitCode": report.exit_code,
+        "toolExecutionNotifications": notes,
+    }
+
+
+def _results(check: Check, report: Report, places: dict[str, int]) -> Iterator[dict[str, Any]]:
+    base = {"ruleId": check.id, "ruleIndex": places[check.id], "kind": "fail"}
+    if check.status == "not-evaluated" and report.refuses(check):
+        finding = Finding(subject=check.title, expected="an evaluation", found=f"none: {check.reason}")
+        yield {**base, "level": "error", **_body(check, finding)}
+    if check.status != "fail":
+        return
+    level = "error" if report.refuses(check) else check.severity
+    for finding in check.findings:
+        yield {**base, "level": level, **_body(check, finding)}
+
+
+def _body(check: Check, finding: Finding) -> dict[str, Any]:
+    text = _sentence(finding.message or check.title, finding.where, finding.expected, finding.found)
+    body: dict[str, Any] = {
+        "message": {"text": text},
+        "partialFingerprints": {FINGERPRINT: finding.fingerprint(check.id)},
+    }
+    path, _, part = finding.where.partition(": ")
+    if path:
+        location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(path)}}}
+        if part:
+            location["logicalLocations"] = [{"fullyQualifiedName": escape_line(part)}]
+        body["locations"] = [location]
+    return body
+
+
+def _uri(path: str) -> str:
+    """Return a path as a relative URI reference; a colon in its first segment would read as a scheme."""
+    return quote(escape_line(path).lstrip("/"), safe="/")
+
+
+def _sentence(what: str, where: str, expected: str, found: str) -> str:
+    fields = {"where": where, "expected": expected, "found": found}
+    return escape_line("; ".join([what, *(f"{name}: {value}" for name, value in fields.items() if value)]))

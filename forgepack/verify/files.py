@@ -1,0 +1,68 @@
+"""Files held against the records that a sidecar keeps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from forgepack.artifacts.aimodel import METADATA_FILE, SUFFIX, metadata_content
+from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.tree import unsafe_reason
+from forgepack.canonical import digest_json, parse_object
+from forgepack.verify.binding import stated_at
+from forgepack.verify.compare import differing, same
+from forgepack.verify.report import Finding
+from forgepack.verify.subject import Pair
+
+BASIS_FILE = "basis.json"
+
+
+def target_file(pair: Pair, path: str) -> Path | None:
+    """Return where a recorded file ``coreai/…`` or ``export/…`` lies; None when that part is not there."""
+    role, _, rest = path.partition("/")
+    roots = {"coreai": pair.sources.target.build, "export": pair.sources.target.export}
+    if role not in roots or unsafe_reason(path) is not None:
+        return pair.sources.target.build / "?"  # no such file: the record itself is the fault
+    root = roots[role]
+    return None if root is None else root / rest
+
+
+def file_differences(pair: Pair, file: Path, path: str, record: Any) -> Iterator[Finding]:
+    """Yield how a file differs from its record; metadata.json of an asset counts by its content without the date."""
+    found = describe(pair, file)
+    message = f"stated in {stated_at(pair, path)}"
+    where = pair.place(file)
+    if found is None:
+        yield differing("file", where, expected=_short(record), found="no file", message=message)
+    elif not same(found, record):
+        yield differing("file", where, expected=_short(record), found=_short(found), message=message)
+
+
+def describe(pair: Pair, file: Path) -> dict[str, Any] | None:
+    """Return a file as a sidecar records it; None when it is not there or could not be hashed."""
+    digest = pair.digests.value.get(file)
+    if digest is None:
+        return None
+    if file.name == METADATA_FILE and file.parent.suffix == SUFFIX:
+        content = metadata_content(parse_object(read_bounded(file), where=str(file)))
+        return {"content_sha256": digest_json(content)}
+    return {"bytes": digest.bytes, "sha256": digest.sha256}
+
+
+def _short(record: Any) -> str:
+    if isinstance(record, Mapping):
+        return ", ".join(f"{key} {record[key]}" for key in sorted(record))
+    return str(record)
+
+
+def found_basis(pair: Pair) -> dict[str, Any] | None:
+    """Return what says that the target's residual is rotated, in the sidecar's form; None when nothing does."""
+    from forgepack.canonical import sha256_hex
+
+    files = {}
+    for part, root in (("export", pair.sources.target.export), ("coreai", pair.sources.target.build)):
+        if root is not None and (root / BASIS_FILE).is_file():
+            files[part] = sha256_hex(read_bounded(root / BASIS_FILE))
+    declared = pair.manifest.value.basis
+    return None if declared is None and not files else {"rot1_basis": declared, "files": files}

@@ -1,0 +1,86 @@
+"""Which files of a drafter folder are the package: asset, sidecar, and things that must not be taken for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from forgepack.artifacts.aimodel import ASSET_FILES, SUFFIX
+from forgepack.artifacts.tree import Entry
+from forgepack.errors import NothingToVerifyError
+
+SELECTOR_FILE = "selector.safetensors"
+SOURCE_FILE = "DFLASH2_SOURCE.json"
+CONFIG_FILE = "config.json"
+LICENCE_FILE = "LICENSE"
+NOTICE_FILE = "NOTICE"
+COREML_SUFFIXES = (".mlpackage", ".mlmodelc", ".mlmodel")
+COMPILED_SUFFIXES = (".aimodelc", ".aimodelx")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The package's parts by name. ``stem`` is shared by asset and sidecar; ``expected`` is the profile's stem.
+
+    ``assets`` are all entries with the asset's suffix, ``compiled`` those of compiled assets, ``coreml`` those that
+    belong to Core ML: names at the top of the folder.
+    """
+
+    root: Path
+    stem: str
+    expected: str
+    assets: tuple[str, ...]
+    compiled: tuple[str, ...]
+    coreml: tuple[str, ...]
+
+    @property
+    def asset(self) -> Path:
+        """The asset's folder."""
+        return self.root / f"{self.stem}{SUFFIX}"
+
+    @property
+    def sidecar(self) -> Path:
+        """The sidecar beside the asset."""
+        return self.root / f"{self.stem}.json"
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files that a sidecar lists: everything of the package but the sidecar itself."""
+        parts = {f"{self.asset.name}/{name}" for name in ASSET_FILES}
+        return frozenset(parts | self.names) - {self.asset.name, self.sidecar.name}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The top-level names that a package consists of."""
+        plain = (CONFIG_FILE, SELECTOR_FILE, SOURCE_FILE, LICENCE_FILE, NOTICE_FILE)
+        return frozenset({self.asset.name, self.sidecar.name, *plain})
+
+
+def find_layout(root: Path, entries: Sequence[Entry], stem: str) -> Layout:
+    """Find the package in a folder; NothingToVerifyError when nothing in it is part of one.
+
+    The profile's stem is preferred; else a single asset of another stem is taken, and a rule reports the name.
+    """
+    top = [e.path for e in entries if "/" not in e.path]
+    assets = tuple(name for name in top if name.endswith(SUFFIX))
+    compiled = tuple(name for name in top if name.endswith(COMPILED_SUFFIXES))
+    coreml = tuple(name for name in top if name.endswith(COREML_SUFFIXES))
+    marks = {SELECTOR_FILE, SOURCE_FILE, f"{stem}.json"}
+    if not (assets or compiled or coreml or marks & set(top)):
+        raise NothingToVerifyError(
+            "the folder holds no package",
+            where=str(root),
+            expected=f"{stem}{SUFFIX} and {stem}.json",
+            found=_listing(top),
+            hint="name the drafter folder that forgepack emit wrote",
+        )
+    chosen = stem if f"{stem}{SUFFIX}" in assets or not assets else assets[0].removesuffix(SUFFIX)
+    return Layout(root=root, stem=chosen, expected=stem, assets=assets, compiled=compiled, coreml=coreml)
+
+
+def _listing(names: Sequence[str]) -> str:
+    if not names:
+        return "an empty folder"
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(repr(n) for n in names[:3]) + more

@@ -1,0 +1,131 @@
+"""What depth lineage reads: programs in a child process, the trace held against the emitter's, heads by content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.artifacts.aimodel import AssetFiles, read_asset_files
+from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.errors import ForgepackError
+from forgepack.verify.inputs import Parsed
+from forgepack.verify.sources import guard_links
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from forgepack.coreai_backend.compare import Comparison
+    from forgepack.coreai_backend.head_content import HeadContent, HeadDigest
+    from forgepack.coreai_backend.program import Constant
+    from forgepack.coreai_backend.reader import AssetReading, FoundHead
+    from forgepack.geometry import Geometry
+    from forgepack.profile import Recipe
+    from forgepack.verify.subject import Pair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """The package's constants by role, read off the trace by position; ``unmet`` roles were not found in it."""
+
+    constants: Mapping[str, Constant]
+    unmet: tuple[str, ...]
+
+
+def read_program(files: AssetFiles, seconds: float, *, head: bool = True) -> AssetReading:
+    """Read an asset's program and, with ``head``, its language-model head."""
+    from forgepack.coreai_backend.reader import read_asset
+
+    return read_asset(files, head=head, seconds=seconds)
+
+
+def required_head(reading: AssetReading) -> FoundHead:
+    """Return the head that a program was found to have; raise the error that says why it has none."""
+    return reading.require_head()
+
+
+def read_packages(build: Path, names: tuple[str, ...], *, links: bool) -> Parsed[Mapping[str, AssetFiles]]:
+    """Read the plain files of packages of the target's build; each fault is kept, the others are still read."""
+    found: dict[str, AssetFiles] = {}
+    faults: list[ForgepackError] = []
+    for name in names:
+        try:
+            guard_links(build, build / name, allowed=links)
+            found[name] = read_asset_files(build / name)
+        except ForgepackError as err:
+            faults.append(err)
+    return Parsed(value=found, faults=tuple(faults))
+
+
+def read_programs(packages: Mapping[str, AssetFiles], seconds: float) -> Parsed[Mapping[str, AssetReading]]:
+    """Read the programs of several packages; each fault is kept, the others are still read."""
+    found: dict[str, AssetReading] = {}
+    faults: list[ForgepackError] = []
+    for name, files in sorted(packages.items()):
+        try:
+            found[name] = read_program(files, seconds, head=False)
+        except ForgepackError as err:
+            faults.append(err)
+    return Parsed(value=found, faults=tuple(faults))
+
+
+def compare_with_emitted(reading: AssetReading, geometry: Geometry, recipe: Recipe) -> Comparison:
+    """Compare an asset's program with the one that this tool emits for the geometry and recipe."""
+    from forgepack.coreai_backend.compare import compare_programs
+    from forgepack.emit.author import expected_program
+
+    return compare_programs(expected_program(geometry, recipe), reading.program)
+
+
+def constants_by_role(reading: AssetReading, comparison: Comparison, geometry: Geometry, recipe: Recipe) -> Roles:
+    """Return the found constant of each role that the emitter's table names; inline numbers are not among them."""
+    from forgepack.emit.table import constant_table
+
+    named = [role for role, spec in constant_table(geometry, recipe).items() if not spec.inline]
+    constants = {role: reading.program.constants[place] for role, place in comparison.roles.items() if role in named}
+    return Roles(constants=constants, unmet=tuple(role for role in named if role not in constants))
+
+
+def constant_values(pair: Pair, role: str) -> npt.NDArray[np.float16] | None:
+    """Return the float16 values of a role's constant in its shape, or None when the program has none there."""
+    from forgepack.coreai_backend.reader import open_constants
+
+    place = pair.comparison.value.roles.get(role)
+    if place is None:
+        return None
+    reading = pair.program.value
+    constant = reading.program.constants[place]
+    with open_constants(reading, [place], seconds=pair.seconds) as payloads:
+        return np.array(payloads[place].view(np.float16).reshape(constant.shape))
+
+
+def export_head_digest(file: SafetensorsFile) -> HeadDigest:
+    """Return the normal-form digest of an export's lm_head.safetensors."""
+    from forgepack.coreai_backend.head_content import content_of_safetensors
+
+    return content_of_safetensors(file).digest()
+
+
+@contextmanager
+def opened_heads(
+    left: AssetReading | SafetensorsFile, right: AssetReading | SafetensorsFile, seconds: float
+) -> Iterator[tuple[HeadContent, HeadContent]]:
+    """Give the contents of two heads, each of a package or of an export, to be compared row by row."""
+    with _opened(left, seconds) as one, _opened(right, seconds) as other:
+        yield one, other
+
+
+@contextmanager
+def _opened(source: AssetReading | SafetensorsFile, seconds: float) -> Iterator[HeadContent]:
+    from forgepack.coreai_backend.head_content import content_of_safetensors
+    from forgepack.coreai_backend.reader import open_head
+
+    if isinstance(source, SafetensorsFile):
+        yield content_of_safetensors(source)
+    else:
+        with open_head(source, seconds=seconds) as content:
+            yield content

@@ -1,0 +1,50 @@
+"""What the asset's metadata says of the package, held against the sidecar: a pair of statements that must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from forgepack.artifacts.aimodel import CUSTOM_KEY, METADATA_FILE
+from forgepack.verify.binding import leaves, stated_at
+from forgepack.verify.compare import differing
+from forgepack.verify.report import Finding
+from forgepack.verify.subject import Pair
+
+_FIELDS = ("author", "description", "license", CUSTOM_KEY)
+
+
+def metadata_differences(pair: Pair) -> Iterator[Finding]:
+    """Yield each leaf of metadata.json that is not what the emitter writes for this sidecar's binding."""
+    asset = pair.asset.value
+    expected = expected_metadata(pair)
+    if expected is None:
+        where = stated_at(pair, "target")
+        yield differing("binding", where, expected="checkpoint, target and quantization", found="parts are missing")
+        return
+    found = {field: asset.metadata.get(field) for field in _FIELDS}
+    for path, wanted, stated in leaves(expected, found):
+        where = pair.place(asset.root / METADATA_FILE, path)
+        message = "the sidecar's binding demands it"
+        yield differing(f"{path} of the asset", where, expected=wanted, found=stated, message=message)
+
+
+def expected_metadata(pair: Pair) -> dict[str, Any] | None:
+    """Return what metadata.json must hold by the sidecar's binding; None when the binding lacks a part of it."""
+    from forgepack.emit.inputs import Identity
+    from forgepack.emit.sidecar_content import asset_metadata
+
+    bound = pair.binding.value
+    try:
+        identity = Identity(
+            checkpoint=bound["checkpoint"], target=bound["target"], quantization=bound["quantization"]
+        )
+        metadata = asset_metadata(pair.profile, identity)
+    except (KeyError, TypeError):
+        return None
+    return {
+        "author": metadata.author,
+        "description": metadata.description,
+        "license": metadata.licence,
+        CUSTOM_KEY: dict(metadata.custom),
+    }

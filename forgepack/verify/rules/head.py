@@ -1,0 +1,188 @@
+"""HEAD: the drafter scores its drafts with the target's own output head, and with no other.
+
+A stale or edited head keeps its name and shape and agrees with a reference that was built from it, so the head is
+compared by content, three ways: the package's constants, the export's lm_head, the target's own head package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from forgepack.canonical import sha256_hex
+from forgepack.verify.binding import against, bound, leaves, must_state
+from forgepack.verify.compare import differing
+from forgepack.verify.faults import reported
+from forgepack.verify.heads import export_source, head_differences, package_source, target_source, witnesses
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+_TENSORS = ("lm_head.lut", "lm_head.idx", "lm_head.scale")
+
+
+@rule(
+    "HEAD001",
+    title="the export's head is LUT4: a table of 16, one index a weight, one scale a row",
+    why="a head of another precision scores drafts otherwise than the one that the drafter was tuned with",
+    remedy="restore lm_head.safetensors from the target's export",
+    needs=("head",),
+)
+def export_head(pair: Pair) -> Iterator[Finding]:
+    """lm_head.safetensors holds lut F16 [16,1], idx U8 [vocab,hidden] and scale F16 [vocab], and nothing else."""
+    head, geometry = pair.head.value, pair.profile.geometry
+    shapes = ((16, 1), (geometry.vocab, geometry.hidden), (geometry.vocab,))
+    expected = {
+        name: f"{dtype}{list(shape)}"
+        for name, dtype, shape in zip(_TENSORS, ("F16", "U8", "F16"), shapes, strict=True)
+    }
+    found = {name: f"{info.dtype}{list(info.shape)}" for name, info in head.tensors.items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            where = pair.place(head.path, name)
+            yield differing(
+                "tensor of the export's head",
+                where,
+                expected=expected.get(name, "absent"),
+                found=found.get(name, "absent"),
+            )
+
+
+@rule(
+    "HEAD002",
+    title="package and target have a LUT4 head behind the output logits",
+    why="without logits nothing is drafted; a head of another form can't be the target's",
+    remedy="emit the package again; build the target's head package from its export",
+    depth="lineage",
+    codes=("head-missing", "head-form", "lut-index"),
+)
+def has_head(pair: Pair) -> Iterator[Finding]:
+    """A LUT4 head can be read from the drafter package, the target's head package and the export."""
+    return reported(pair, "HEAD002")
+
+
+@rule(
+    "HEAD003",
+    title="the package's head is the target export's, by content",
+    why="drafts are scored with a head that the target does not use: nothing fails, fewer drafts are accepted",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("package_head", "export_digest"),
+)
+def package_and_export(pair: Pair) -> Iterator[Finding]:
+    """Indices and products of table and scale are those of lm_head.safetensors, whatever parts and folds."""
+    return head_differences(pair, package_source(pair), export_source(pair))
+
+
+@rule(
+    "HEAD004",
+    title="the package's head is that of the target's own head package, by content",
+    why="the target verifies with its head package: this is the head that decides what is accepted",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("package_head", "target_head"),
+)
+def package_and_target(pair: Pair) -> Iterator[Finding]:
+    """Indices and products of table and scale are those of the target's head package."""
+    return head_differences(pair, package_source(pair), target_source(pair))
+
+
+@rule(
+    "HEAD005",
+    title="the target's head package was built from its export, by content",
+    why="a target whose parts disagree has no one head to pair with",
+    remedy="build the target's head package from its export again, or restore both from one release",
+    depth="lineage",
+    needs=("target_head", "export_digest"),
+)
+def target_and_export(pair: Pair) -> Iterator[Finding]:
+    """Indices and products of the target's head package are those of lm_head.safetensors."""
+    return head_differences(pair, target_source(pair), export_source(pair))
+
+
+@rule(
+    "HEAD006",
+    title="the head is identified at least twice",
+    why="one comparison can agree by the fault that it should find, as a stale head did with its own reference",
+    remedy="name the part that was not seen: --target-export, or the build with its head package",
+    depth="lineage",
+    needs=("package_head",),
+)
+def identified_twice(pair: Pair) -> Iterator[Finding]:
+    """At least two comparisons hold the package's head against the target or the binding."""
+    seen = witnesses(pair)
+    if len(seen) < 2:
+        where = pair.place(pair.layout.asset)
+        yield differing("head of the package", where, expected="two comparisons", found="; ".join(seen) or "none")
+
+
+@rule(
+    "HEAD007",
+    title="the export's head has the header that the pair was bound to",
+    why="another header is a head of another file, shape or writer",
+    remedy="use the export that the package was emitted for, or emit it for this one",
+    needs=("binding", "head"),
+)
+def bound_header(pair: Pair) -> Iterator[Finding]:
+    """The SHA-256 of lm_head.safetensors' header is the one that the sidecar states."""
+    head = pair.head.value
+    where = pair.place(head.path)
+    yield from against(pair, "target.head.header_sha256", head.header_sha256, where, subject="header of the head")
+    yield from must_state(pair, "target.head.file", head.path.name)
+    yield from against(pair, "target.head.bytes", head.size, where, subject="size of the head")
+
+
+@rule(
+    "HEAD008",
+    title="the export's head file is the one that the pair was bound to",
+    why="a rebuilt or edited head keeps the export's name",
+    remedy="use the export that the package was emitted for, or emit it for this one",
+    depth="hash",
+    needs=("binding", "head", "digests"),
+    after=("HEAD009",),
+)
+def bound_file(pair: Pair) -> Iterator[Finding]:
+    """The SHA-256 of lm_head.safetensors is the one that the sidecar states."""
+    path = pair.head.value.path
+    digest = pair.digests.value.get(path)
+    found = None if digest is None else digest.sha256
+    return against(pair, "target.head.sha256", found, pair.place(path), subject="bytes of the head")
+
+
+@rule(
+    "HEAD009",
+    title="the package's head is the one that the sidecar states, by content",
+    why="a stale head agrees with whatever was built from it; the binding was taken from the export",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("binding", "package_head"),
+    after=("HEAD003", "HEAD004"),
+)
+def bound_content(pair: Pair) -> Iterator[Finding]:
+    """Rows, columns, ranks and products of the package's head have the digests that the sidecar states."""
+    digest = pair.package_head.value.digest
+    where = pair.place(pair.layout.asset)
+    found = {**asdict(digest), "content_sha256": digest.digest}
+    for key, value in sorted(found.items()):
+        yield from against(pair, f"target.head.{key}", value, where, subject=f"{key} of the package's head")
+
+
+@rule(
+    "HEAD010",
+    title="the export's head tensors are those that the sidecar states",
+    why="each tensor of the head has a record of its own, so that a change is named, not only noticed",
+    remedy="use the export that the package was emitted for, or emit it for this one",
+    depth="lineage",
+    needs=("binding", "head"),
+    after=("HEAD003", "HEAD005"),
+)
+def bound_tensors(pair: Pair) -> Iterator[Finding]:
+    """Type, shape and SHA-256 of each tensor of lm_head.safetensors are those that the sidecar states."""
+    head, stated = pair.head.value, bound(pair, "target.head.tensors")
+    found = {
+        name: {"dtype": info.dtype, "shape": list(info.shape), "sha256": sha256_hex(head.raw(name).data)}
+        for name, info in head.tensors.items()
+    }
+    for path, expected, value in leaves(stated, found):
+        where = pair.place(head.path, path)
+        yield differing("tensor of the export's head", where, expected=expected, found=value)

@@ -1,0 +1,179 @@
+"""SRC, the binding's part: the sources that sidecar and DFLASH2_SOURCE.json state are the pinned and given ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from forgepack.verify.binding import against, bound, leaves, must_state, stated_at
+from forgepack.verify.compare import differing, lookup
+from forgepack.verify.layout import CONFIG_FILE, LICENCE_FILE, NOTICE_FILE, SOURCE_FILE
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+
+@rule(
+    "SRC016",
+    title="the package was made from the profile's repository and commit",
+    why="a branch moves: the same name at another commit is another drafter",
+    remedy="emit the package from the pinned checkpoint",
+    needs=("binding",),
+)
+def bound_commit(pair: Pair) -> Iterator[Finding]:
+    """Repository and commit that the sidecar states are the profile's."""
+    yield from must_state(pair, "checkpoint.repo", pair.profile.hub.repo)
+    yield from must_state(pair, "checkpoint.commit", pair.profile.hub.commit)
+
+
+@rule(
+    "SRC017",
+    title="the package's config.json is the checkpoint's that the sidecar states",
+    why="an edited config is another drafter under the same weights",
+    remedy="restore config.json from the checkpoint",
+    needs=("binding", "config"),
+)
+def bound_config(pair: Pair) -> Iterator[Finding]:
+    """config.json of the package has the SHA-256 that the sidecar states of the checkpoint's."""
+    config = pair.config.value
+    return against(pair, "checkpoint.config_sha256", config.sha256, pair.place(config.path), subject="config.json")
+
+
+@rule(
+    "SRC018",
+    title="the given checkpoint is the one that the package was made from",
+    why="proof against another checkpoint proves nothing of this package",
+    remedy="name the checkpoint that the package was emitted from",
+    needs=("binding", "lock"),
+)
+def bound_checkpoint(pair: Pair) -> Iterator[Finding]:
+    """Repository, commit, lock, weights and config of the checkpoint's lock are those that the sidecar states."""
+    lock = pair.lock.value
+    files = {name: lock.file(name) for name in ("model.safetensors", CONFIG_FILE)}
+    digests = {name: None if file is None else file.sha256 for name, file in files.items()}
+    found = {
+        "repo": lock.repo,
+        "commit": lock.commit,
+        "adopted": lock.adopted,
+        "lock_sha256": lock.digest,
+        "model_sha256": digests["model.safetensors"],
+        "config_sha256": digests[CONFIG_FILE],
+    }
+    where = "checkpoint/checkpoint.lock.json"
+    for key, value in found.items():
+        yield from against(pair, f"checkpoint.{key}", value, where, subject=f"{key} of the checkpoint")
+
+
+@rule(
+    "SRC019",
+    title="the given quantized drafter is the one that the package was made from",
+    why="proof against another quantization proves nothing of this package",
+    remedy="name the quantized drafter that the package was emitted from",
+    needs=("binding", "quant_report"),
+)
+def bound_quant(pair: Pair) -> Iterator[Finding]:
+    """Recipe, calibration and digests of the given report are those that the sidecar states."""
+    report = pair.quant_report.value
+    for path, expected, found in leaves(bound(pair, "quantization"), describe_report(report.raw, report.sha256)):
+        where = pair.place(report.path, path)
+        message = f"stated in {stated_at(pair, f'quantization.{path}')}"
+        yield differing(f"quantization {path}", where, expected=expected, found=found, message=message)
+
+
+def describe_report(raw: Mapping[str, Any], sha256: str) -> dict[str, Any]:
+    """Return a quantization's report in the form in which a sidecar records it."""
+    inputs = raw["inputs"]
+    return {
+        "variant": lookup(raw, "recipe.variant"),
+        "method": raw["method"],
+        "recipe": raw["recipe"],
+        "mask_scale": {key: lookup(raw, f"recipe.mask_scale.{key}") for key in ("calibration", "deployment")},
+        "calibration": {
+            "traces": inputs["calibration"],
+            "held_out": inputs.get("held_out"),
+            "target": inputs["target"],
+            "checkpoint": inputs["checkpoint"],
+        },
+        "profile_sha256": lookup(raw, "profile.sha256"),
+        "report_sha256": sha256,
+        "drafter_quant_sha256": lookup(raw, "output.sha256"),
+    }
+
+
+@rule(
+    "SRC020",
+    title="the package was quantized by the profile's recipe",
+    why="plain rounding gives a package that loads alike and drafts worse",
+    remedy="quantize and emit again with the profile's recipe",
+    needs=("binding",),
+)
+def bound_recipe(pair: Pair) -> Iterator[Finding]:
+    """Variant, method and profile of the quantization that the sidecar states are the profile's."""
+    yield from must_state(pair, "quantization.variant", pair.profile.recipe.variant)
+    yield from must_state(pair, "quantization.method", "gptq")
+    yield from must_state(pair, "quantization.profile_sha256", pair.profile.digest)
+
+
+@rule(
+    "SRC021",
+    title="DFLASH2_SOURCE.json tells the sources that the sidecar states",
+    why="it is what people and other tools read first; it must not tell another origin",
+    remedy="emit the package again",
+    needs=("binding", "origin"),
+)
+def source_record(pair: Pair) -> Iterator[Finding]:
+    """DFLASH2_SOURCE.json is what the emitter writes for this sidecar's binding."""
+    origin = pair.origin.value
+    where = pair.sources.drafter / SOURCE_FILE
+    expected = expected_record(pair, lookup(origin, "checkpoint.files"))
+    if expected is None:
+        yield differing(
+            "binding", stated_at(pair, "quantization"), expected="all its parts", found="parts are missing"
+        )
+        return
+    for path, wanted, found in leaves(expected, origin):
+        yield differing(f"{path} of the source record", pair.place(where, path), expected=wanted, found=found)
+
+
+def expected_record(pair: Pair, files: Any) -> dict[str, Any] | None:
+    """Return what DFLASH2_SOURCE.json must hold by the binding; None when the binding lacks a part of it."""
+    from forgepack.emit.inputs import Identity
+    from forgepack.emit.sidecar_content import source_record as make_record
+
+    stated = pair.binding.value
+    try:
+        identity = Identity(
+            checkpoint=stated["checkpoint"], target=stated["target"], quantization=stated["quantization"]
+        )
+        return make_record(pair.profile, identity, files if isinstance(files, Mapping) else {})
+    except (KeyError, TypeError, AttributeError):
+        return None
+
+
+@rule(
+    "SRC022",
+    title="DFLASH2_SOURCE.json lists the checkpoint's files with their digests",
+    why="the list is the package's own copy of the lock",
+    remedy="emit the package again",
+    depth="hash",
+    needs=("binding", "origin", "digests"),
+)
+def source_files(pair: Pair) -> Iterator[Finding]:
+    """Config, licence and notice have the listed digests here, and the weights the one that the sidecar states."""
+    listed = lookup(pair.origin.value, "checkpoint.files")
+    where = pair.sources.drafter / SOURCE_FILE
+    expected: dict[str, Any] = {"model.safetensors": bound(pair, "checkpoint.model_sha256")}
+    for name in (CONFIG_FILE, LICENCE_FILE, NOTICE_FILE):
+        digest = pair.digests.value.get(pair.sources.drafter / name)
+        expected[name] = None if digest is None else digest.sha256
+    for name, sha256 in sorted(expected.items()):
+        record = listed.get(name) if isinstance(listed, Mapping) else None
+        found = record.get("sha256") if isinstance(record, Mapping) else None
+        if found != sha256:
+            place = pair.place(where, f"checkpoint.files.{name}")
+            yield differing(f"{name} of the source record", place, expected=sha256, found=found)
+    if pair.lock.available:
+        locked = {f.path: {"bytes": f.bytes, "sha256": f.sha256} for f in pair.lock.value.files}
+        for path, wanted, found in leaves(locked, listed):
+            place = pair.place(where, f"checkpoint.files.{path}")
+            yield differing(f"{path} of the source record", place, expected=wanted, found=found)

@@ -1,0 +1,171 @@
+"""PKG: the Core AI package is complete, is what its sidecar says, and is no other kind of package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forgepack.artifacts.aimodel import SUFFIX
+from forgepack.artifacts.tree import JUNK
+from forgepack.verify.compare import differing
+from forgepack.verify.faults import reported
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+_DEBUG_MARKS = ("nohead", "headless", "dbg", "debug")
+_DOCUMENTS = (
+    *(".md", ".txt", ".pdf", ".lock.json"),
+    *(".png", ".jpg", ".jpeg", ".svg", ".gif"),
+    *(".gitattributes", ".gitkeep"),
+)
+
+
+@rule(
+    "PKG001",
+    title="every required file is there",
+    why="a loader that finds a part missing aborts, or goes on without it",
+    remedy="restore the missing file; forgepack emit writes all of a package's",
+    codes=("missing",),
+    after=("PKG006", "PKG003"),
+)
+def required_files(pair: Pair) -> Iterator[Finding]:
+    """Each file that package, target, and given sources must hold exists."""
+    return reported(pair, "PKG001")
+
+
+@rule(
+    "PKG002",
+    title="each package is a folder",
+    why="a file in place of a package folder is an archive that was not unpacked, or a failed copy",
+    remedy="unpack or copy the whole folder",
+    codes=("not-a-directory",),
+)
+def package_folders(pair: Pair) -> Iterator[Finding]:
+    """No asset of drafter or target is a file."""
+    return reported(pair, "PKG002")
+
+
+@rule(
+    "PKG003",
+    title="the package is a source asset, not a compiled one",
+    why="a compiled asset belongs to one device and system, and its weights can't be proven",
+    remedy="ship the .aimodel; the device compiles it",
+    codes=("asset-kind",),
+)
+def source_asset(pair: Pair) -> Iterator[Finding]:
+    """The drafter folder holds an .aimodel, and compiled forms never alone."""
+    yield from reported(pair, "PKG003")
+    layout = pair.layout
+    if layout.compiled and not layout.assets:
+        for name in layout.compiled:
+            yield differing("package", pair.place(layout.root / name), expected=layout.asset.name, found=name)
+
+
+@rule(
+    "PKG004",
+    title="main.hash is the raw 32 bytes of a SHA-256",
+    why="a hash in another form was written by another tool and is compared with nothing",
+    remedy="emit the package again",
+    codes=("aimodel-hash-format",),
+)
+def hash_form(pair: Pair) -> Iterator[Finding]:
+    """main.hash of each asset has exactly 32 bytes."""
+    return reported(pair, "PKG004")
+
+
+@rule(
+    "PKG005",
+    title="each asset is of the version that this tool reads",
+    why="another version may hold other files and other meanings",
+    remedy="use a forgepack that knows this version, or emit the package again",
+    codes=("aimodel-version",),
+)
+def asset_version(pair: Pair) -> Iterator[Finding]:
+    """AssetVersion in metadata.json of each asset is the known one."""
+    return reported(pair, "PKG005")
+
+
+@rule(
+    "PKG006",
+    title="no Core ML package stands in place of the Core AI package",
+    why="the Core ML build shares stem and sidecar name, was quantized otherwise, and can't be a substitute",
+    remedy="use the folder that forgepack emit wrote; keep Core ML builds elsewhere",
+    codes=("coreml-package", "coreml-sidecar", "coreml-quant"),
+)
+def core_ml(pair: Pair) -> Iterator[Finding]:
+    """No Core ML model, sidecar or quantization lies in the package's place or beside it under its stem."""
+    yield from reported(pair, "PKG006")
+    layout = pair.layout
+    for name in layout.coreml:
+        where = pair.place(layout.root / name)
+        yield differing("package", where, expected=layout.asset.name, found=f"{name}, a Core ML package")
+
+
+@rule(
+    "PKG007",
+    title="the package is no headless or debug build",
+    why="a package without logits can't draft, one with extra outputs is slower and was not measured",
+    remedy="emit the release package",
+)
+def no_debug_build(pair: Pair) -> Iterator[Finding]:
+    """The package's name carries no mark of a headless or debug build."""
+    for name in pair.layout.assets:
+        marks = [m for m in _DEBUG_MARKS if m in name.removesuffix(SUFFIX).lower().split("_")]
+        if marks:
+            where = pair.place(pair.layout.root / name)
+            yield differing("package", where, expected="a release build", found=f"a {marks[0]} build by its name")
+
+
+@rule(
+    "PKG008",
+    title="the package has the profile's name, and is the only one",
+    why="runtimes find the drafter by this stem; a second package is taken by mistake",
+    remedy="rename or remove what does not belong",
+    after=("PKG006", "PKG003", "PKG007"),
+)
+def package_name(pair: Pair) -> Iterator[Finding]:
+    """The folder holds exactly one asset, named as the profile says."""
+    layout = pair.layout
+    expected = f"{layout.expected}{SUFFIX}"
+    for name in layout.assets:
+        if name != expected:
+            yield differing("package", pair.place(layout.root / name), expected=expected, found=name)
+
+
+@rule(
+    "PKG010",
+    title="the folder holds the package and nothing else that runs",
+    why="weights or models that no digest covers are shipped unverified and may be loaded by mistake",
+    remedy="remove the file, or keep it outside the drafter folder",
+    after=("PKG006", "PKG008"),
+)
+def closed_folder(pair: Pair) -> Iterator[Finding]:
+    """Apart from documents, pictures and hidden files the drafter folder holds the package's files alone."""
+    layout = pair.layout
+    for entry in pair.tree.value:
+        top, _, rest = entry.path.partition("/")
+        listed = top in layout.names if not rest else top == layout.asset.name
+        other = top in layout.assets or top in layout.coreml or top in layout.compiled  # reported by their rules
+        if listed or other or entry.kind == "folder" or JUNK.search(entry.path):
+            continue
+        if not entry.path.lower().endswith(_DOCUMENTS):
+            where = pair.place(layout.root / entry.path)
+            yield differing(
+                "file of the drafter folder", where, expected="only the package's files", found=entry.path
+            )
+
+
+@rule(
+    "PKG011",
+    title="an asset holds its three files and nothing else",
+    why="no hash of the asset covers a further file",
+    remedy="remove the file, or emit the package again",
+    needs=("asset",),
+)
+def closed_asset(pair: Pair) -> Iterator[Finding]:
+    """main.mlirb, main.hash and metadata.json are all that the asset's folder holds, junk aside."""
+    asset = pair.asset.value
+    for name in asset.extra:
+        if not JUNK.search(name):
+            where = pair.place(asset.root / name)
+            yield differing("file of the asset", where, expected="main.mlirb, main.hash, metadata.json", found=name)

@@ -1,0 +1,276 @@
+"""SRC: checkpoint and quantized drafter are the pinned ones, and agree with their own locks and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from forgepack.verify.compare import differing, same
+from forgepack.verify.faults import reported
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+
+@rule(
+    "SRC001",
+    title="no file is one that the profile knows to be wrong or withdrawn",
+    why="the donor's weights and withdrawn packages have the right names and shapes: only a digest tells them",
+    remedy="fetch the pinned checkpoint; use a package that was not withdrawn",
+    depth="hash",
+    needs=("digests",),
+)
+def known_bad(pair: Pair) -> Iterator[Finding]:
+    """No file read, and no digest that lock or sidecar state, is on the profile's lists."""
+    for where, sha256 in sorted({*_stated_digests(pair), *_found_digests(pair)}):
+        reason = pair.profile.known_bad.get(sha256) or pair.profile.withdrawn.get(sha256)
+        if reason is not None:
+            yield differing("digest", where, expected="the pinned file", found=sha256, message=reason)
+
+
+def _found_digests(pair: Pair) -> Iterator[tuple[str, str]]:
+    for path, digest in pair.digests.value.items():
+        yield pair.place(path), digest.sha256
+
+
+def _stated_digests(pair: Pair) -> Iterator[tuple[str, str]]:
+    """Yield every SHA-256 that lock, quantization report and sidecar's binding name, with its place."""
+    if pair.lock.available:
+        for number, file in enumerate(pair.lock.value.files):
+            yield _lock_place(pair, f"files[{number}].sha256"), file.sha256
+    if pair.quant_report.available:
+        report = pair.quant_report.value
+        yield pair.place(report.path, "inputs.checkpoint.model_sha256"), report.model_sha256
+    if pair.binding.available:
+        yield from _strings(pair.binding.value, pair.place(pair.layout.sidecar, "forgepack"))
+
+
+def _strings(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    """Yield every text of a digest's length in nested JSON, with its path."""
+    if isinstance(value, str):
+        if len(value) == 64:
+            yield where, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _strings(inner, f"{where}.{key}")
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _strings(inner, f"{where}[{number}]")
+
+
+def _lock_place(pair: Pair, part: str) -> str:
+    assert pair.sources.checkpoint is not None
+    return pair.place(pair.sources.checkpoint / "checkpoint.lock.json", part)
+
+
+@rule(
+    "SRC002",
+    title="the checkpoint has a valid lock",
+    why="without a lock nothing says which commit the bytes are of",
+    remedy="run forgepack fetch --out on the folder, or forgepack fetch --adopt for one obtained otherwise",
+    codes=("lock-missing", "lock-invalid"),
+)
+def lock_valid(pair: Pair) -> Iterator[Finding]:
+    """checkpoint.lock.json of a given checkpoint is there and well formed."""
+    return reported(pair, "SRC002")
+
+
+@rule(
+    "SRC003",
+    title="the checkpoint is of the profile's repository and commit",
+    why="a branch moves: the same name at another commit is another drafter",
+    remedy="fetch the pinned commit",
+    needs=("lock",),
+)
+def lock_pinned(pair: Pair) -> Iterator[Finding]:
+    """Repository and commit of the lock are the profile's, and it covers every file that the profile takes."""
+    lock, hub = pair.lock.value, pair.profile.hub
+    for key, expected, found in (("repo", hub.repo, lock.repo), ("commit", hub.commit, lock.commit)):
+        if expected != found:
+            yield differing(f"{key} of the checkpoint", _lock_place(pair, key), expected=expected, found=found)
+    absent = sorted(set(hub.files) - {file.path for file in lock.files})
+    if absent:
+        yield differing("files of the lock", _lock_place(pair, "files"), expected=absent, found="nothing of them")
+
+
+@rule(
+    "SRC004",
+    title="the checkpoint's files have the sizes of its lock",
+    why="a file that was replaced or cut since it was fetched is not the pinned one",
+    remedy="run forgepack fetch --force on the folder",
+    needs=("lock", "checkpoint_tree"),
+)
+def lock_sizes(pair: Pair) -> Iterator[Finding]:
+    """Every file of the lock lies in the checkpoint, a regular file of the stated size."""
+    entries = {entry.path: entry for entry in pair.checkpoint_tree.value}
+    assert pair.sources.checkpoint is not None
+    for file in pair.lock.value.files:
+        entry = entries.get(file.path)
+        where = pair.place(pair.sources.checkpoint / file.path)
+        if entry is None:
+            yield differing("file of the checkpoint", where, expected=f"{file.bytes} bytes", found="no file")
+        elif entry.kind == "file" and entry.size != file.bytes:
+            found = f"{entry.size} bytes"
+            yield differing("file of the checkpoint", where, expected=f"{file.bytes} bytes", found=found)
+
+
+@rule(
+    "SRC005",
+    title="the checkpoint's files have the digests of its lock",
+    why="wrong bytes of the right length pass every check of size and shape",
+    remedy="run forgepack fetch --force on the folder",
+    depth="hash",
+    needs=("lock", "digests"),
+    after=("SRC004",),
+)
+def lock_digests(pair: Pair) -> Iterator[Finding]:
+    """The SHA-256 of every file of the lock is the stated one."""
+    root = pair.sources.checkpoint
+    assert root is not None
+    for file in pair.lock.value.files:
+        found = pair.digests.value.get(root / file.path)
+        if found is not None and found.sha256 != file.sha256:
+            where = pair.place(root / file.path)
+            yield differing("digest of the file", where, expected=file.sha256, found=found.sha256)
+
+
+@rule(
+    "SRC006",
+    title="the package's config.json is the checkpoint's, byte for byte",
+    why="an edited config is another drafter under the same weights",
+    remedy="copy config.json from the checkpoint; forgepack emit does",
+    needs=("config", "checkpoint_config"),
+)
+def config_copied(pair: Pair) -> Iterator[Finding]:
+    """config.json of package and checkpoint have one SHA-256."""
+    expected, found = pair.checkpoint_config.value.sha256, pair.config.value.sha256
+    if expected != found:
+        yield differing("config.json", pair.place(pair.config.value.path), expected=expected, found=found)
+
+
+@rule(
+    "SRC007",
+    title="the checkpoint was compared with the hub's record",
+    why="an adopted folder is locked to itself: nobody has compared its bytes with the hub's",
+    remedy="fetch the checkpoint with forgepack fetch",
+    severity="note",
+    needs=("lock",),
+)
+def not_adopted(pair: Pair) -> Iterator[Finding]:
+    """The lock does not say that its bytes were adopted."""
+    if pair.lock.value.adopted:
+        yield differing("lock", _lock_place(pair, "adopted"), expected=False, found=True)
+
+
+@rule(
+    "SRC010",
+    title="the quantized drafter has a valid report and nothing else beside its tensors",
+    why="without the report nothing says from which inputs and by which recipe it was made",
+    remedy="quantize again",
+    codes=("quant-report", "quant-unexpected"),
+)
+def quant_report(pair: Pair) -> Iterator[Finding]:
+    """report.json of a given quantized drafter is well formed."""
+    return reported(pair, "SRC010")
+
+
+@rule(
+    "SRC011",
+    title="the quantized tensors are those of the report beside them",
+    why="a report of another run vouches for nothing",
+    remedy="quantize again",
+    depth="hash",
+    needs=("quant", "quant_report", "digests"),
+)
+def quant_output(pair: Pair) -> Iterator[Finding]:
+    """Size and SHA-256 of drafter_quant.safetensors are those that report.json states."""
+    file, report = pair.quant.value, pair.quant_report.value
+    found = pair.digests.value.get(file.path)
+    if found is not None and (found.bytes, found.sha256) != (report.output_bytes, report.output_sha256):
+        expected = f"{report.output_bytes} bytes, {report.output_sha256}"
+        stated = f"{found.bytes} bytes, {found.sha256}"
+        yield differing("quantized tensors", pair.place(file.path), expected=expected, found=stated)
+
+
+@rule(
+    "SRC012",
+    title="the drafter was quantized by the profile's recipe",
+    why="plain rounding or another mask scale gives a package that loads alike and drafts worse",
+    remedy="quantize again with the profile's recipe",
+    needs=("quant_report",),
+)
+def quant_recipe(pair: Pair) -> Iterator[Finding]:
+    """Method, variant, deployed mask scale and profile of report.json are the profile's."""
+    report, profile = pair.quant_report.value, pair.profile
+    stated = {
+        "method": ("gptq", report.method),
+        "recipe.variant": (profile.recipe.variant, report.variant),
+        "recipe.mask_scale.deployment": (profile.recipe.mask_scale, report.mask_scale),
+        "profile.sha256": (profile.digest, report.profile_sha256),
+    }
+    for path, (expected, found) in stated.items():
+        if not same(found, expected):
+            yield differing(f"{path} of the report", pair.place(report.path, path), expected=expected, found=found)
+
+
+@rule(
+    "SRC013",
+    title="the drafter was quantized from the given checkpoint",
+    why="a quantization of other weights is another drafter",
+    remedy="name the checkpoint that was quantized, or quantize this one",
+    needs=("quant_report", "lock"),
+)
+def quant_checkpoint(pair: Pair) -> Iterator[Finding]:
+    """Repository, commit, lock and weights that report.json states are those of the checkpoint."""
+    report, lock = pair.quant_report.value, pair.lock.value
+    model = lock.file("model.safetensors")
+    stated = {
+        "repo": (lock.repo, report.repo),
+        "commit": (lock.commit, report.commit),
+        "lock_sha256": (lock.digest, report.lock_sha256),
+        "model_sha256": (None if model is None else model.sha256, report.model_sha256),
+    }
+    for key, (expected, found) in stated.items():
+        if expected != found:
+            where = pair.place(report.path, f"inputs.checkpoint.{key}")
+            yield differing(f"{key} of the report", where, expected=expected, found=found)
+
+
+@rule(
+    "SRC014",
+    title="the drafter was calibrated on the given target",
+    why="a calibration with another head or embedding is legal history, but must be known",
+    remedy="quantize again for this target, or accept the older calibration",
+    severity="warning",
+    depth="hash",
+    needs=("quant_report", "digests"),
+)
+def quant_target(pair: Pair) -> Iterator[Finding]:
+    """Head, embedding and tokenizer that report.json states are those of the target."""
+    report, target = pair.quant_report.value, pair.sources.target
+    files = {
+        "head_sha256": (target.export, "lm_head.safetensors", report.head_sha256),
+        "embedding_sha256": (target.model, "embed_tokens_fp16.npy", report.embedding_sha256),
+        "tokenizer_sha256": (target.model, "tokenizer.json", report.tokenizer_sha256),
+    }
+    for key, (folder, name, stated) in files.items():
+        found = None if folder is None else pair.digests.value.get(folder / name)
+        if found is not None and found.sha256 != stated:
+            where = pair.place(report.path, f"inputs.target.{key}")
+            yield differing(f"{key} of the report", where, expected=found.sha256, found=stated)
+
+
+@rule(
+    "SRC015",
+    title="the calibration's traces say what they were recorded with",
+    why="traces without an identity may be of another target or drafter: nobody can tell",
+    remedy="record traces with this project's tools",
+    severity="note",
+    needs=("quant_report",),
+)
+def traces_bound(pair: Pair) -> Iterator[Finding]:
+    """The traces of the calibration carried an identity."""
+    report = pair.quant_report.value
+    if not report.traces_bound:
+        where = pair.place(report.path, "inputs.calibration.bound")
+        yield differing("traces of the calibration", where, expected="an identity", found="none")

@@ -1,0 +1,134 @@
+"""CTR, the target's part: build, export and config are those that the sidecar binds the package to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from forgepack.artifacts.tree import JUNK
+from forgepack.verify.binding import against, bound, leaves, stated_at
+from forgepack.verify.compare import differing
+from forgepack.verify.files import file_differences, found_basis, target_file
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+_MANIFEST = "coreai/manifest.json"
+
+
+@rule(
+    "CTR020",
+    title="the target's manifest is the one that the pair was bound to",
+    why="another manifest is another build: other chunks, contexts, taps or head",
+    remedy="use the target that the package was emitted for, or emit it for this one",
+    needs=("binding", "manifest"),
+)
+def bound_manifest(pair: Pair) -> Iterator[Finding]:
+    """Content, export and head package of manifest.json are those that the sidecar states."""
+    manifest = pair.manifest.value
+    where = pair.place(manifest.path)
+    yield from against(
+        pair, "target.manifest.content_sha256", manifest.digest, where, subject="content of the manifest"
+    )
+    yield from against(pair, "target.export", manifest.export, pair.place(manifest.path, "export"))
+    yield from against(pair, "target.head_package", manifest.head_file, pair.place(manifest.path, "head.file"))
+
+
+@rule(
+    "CTR021",
+    title="manifest.json was not written again",
+    why="equal content in other bytes is legal, but the file is no longer the released one",
+    remedy="restore manifest.json from the target's release",
+    severity="warning",
+    needs=("binding", "manifest"),
+    after=("CTR020",),
+)
+def manifest_bytes(pair: Pair) -> Iterator[Finding]:
+    """manifest.json has the SHA-256 that the sidecar states."""
+    manifest = pair.manifest.value
+    return against(pair, "target.manifest.sha256", manifest.sha256, pair.place(manifest.path))
+
+
+@rule(
+    "CTR022",
+    title="the target's config is the one that the pair was bound to",
+    why="a target that differs in anything its config tells is another target",
+    remedy="use the target that the package was emitted for, or emit it for this one",
+    needs=("binding", "target_config"),
+)
+def bound_config(pair: Pair) -> Iterator[Finding]:
+    """The target's config.json has the SHA-256 that the sidecar states."""
+    config = pair.target_config.value
+    return against(pair, "target.config_sha256", config.sha256, pair.place(config.path))
+
+
+@rule(
+    "CTR023",
+    title="every file of the target's build and export is the one that the pair was bound to",
+    why="one rebuilt layer or package changes what the target accepts, under the same names",
+    remedy="use the target that the package was emitted for, or emit it for this one",
+    depth="hash",
+    needs=("binding", "digests"),
+    after=("HEAD008", "CTR020"),
+)
+def bound_files(pair: Pair) -> Iterator[Finding]:
+    """Each file that the sidecar lists of the target's parts that are there exists with its digest."""
+    stated = bound(pair, "target.files")
+    if not isinstance(stated, Mapping):
+        yield differing("files of the target", stated_at(pair, "target.files"), expected="an object", found=stated)
+        return
+    for path, record in sorted(stated.items()):
+        file = target_file(pair, path)
+        if file is not None:
+            yield from file_differences(pair, file, f"target.files.{path}", record)
+
+
+@rule(
+    "CTR024",
+    title="build and export of the target hold no file that the pair was not bound to",
+    why="a file that no digest covers may be loaded in place of one that is covered",
+    remedy="remove the file, or emit the package for this target",
+    severity="warning",
+    needs=("binding", "build_tree"),
+)
+def unbound_files(pair: Pair) -> Iterator[Finding]:
+    """Every file of build and export is listed by the sidecar; junk and manifest.json aside."""
+    stated = bound(pair, "target.files")
+    listed = set(stated) if isinstance(stated, Mapping) else set()
+    for role, tree in (("coreai", pair.build_tree), ("export", pair.export_tree)):
+        for entry in tree.value if tree.available else ():
+            path = f"{role}/{entry.path}"
+            if entry.kind == "folder" or path in listed or path == _MANIFEST or JUNK.search(entry.path):
+                continue
+            yield differing("file of the target", path, expected="a file that the sidecar lists", found=path)
+
+
+@rule(
+    "CTR025",
+    title="the target's basis is the one that the pair was bound to",
+    why="a rotated residual has the same shapes and nearly the same logits, but the taps speak another language",
+    remedy="use the target of the package's own basis",
+    needs=("binding", "manifest"),
+)
+def basis(pair: Pair) -> Iterator[Finding]:
+    """rot1_basis of the manifest and basis files of build and export are those that the sidecar states."""
+    found = found_basis(pair)
+    where = pair.place(pair.manifest.value.path, "rot1_basis")
+    for path, expected, stated in leaves(bound(pair, "target.basis"), found):
+        subject = f"basis of the target {path}".strip()
+        yield differing(subject, where, expected=expected, found=stated)
+
+
+@rule(
+    "CTR026",
+    title="the target declares no rotated basis",
+    why="a pair may legally keep an unrotated head under a rotated target, bound by digest instead of names",
+    remedy="nothing, if the basis is meant; older release checks compare names and refuse such a pair",
+    severity="note",
+    needs=("manifest",),
+)
+def no_basis(pair: Pair) -> Iterator[Finding]:
+    """The manifest has no rot1_basis."""
+    manifest = pair.manifest.value
+    if manifest.basis is not None:
+        where = pair.place(manifest.path, "rot1_basis")
+        yield differing("basis of the target", where, expected="none", found=manifest.basis)

@@ -1,0 +1,103 @@
+"""TOK: the target's tokenizer is the one that the pair was bound to, by meaning first and by bytes second.
+
+Sizes agree when two tokens change places; then head, codebooks and embedding name other tokens than the text does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forgepack.verify.binding import against, bound
+from forgepack.verify.compare import differing
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+_REMEDY = "restore tokenizer.json from the target's release"
+
+
+@rule(
+    "TOK001",
+    title="the tokenizer means what it meant when the pair was bound",
+    why="a re-ordered vocabulary has the same size: every token's text, score and draft becomes another's",
+    remedy=_REMEDY,
+    depth="hash",
+    needs=("binding", "tokenizer"),
+)
+def meaning(pair: Pair) -> Iterator[Finding]:
+    """Ids, texts, merges, added tokens and pipeline have the digest of meaning that the sidecar states."""
+    tokenizer = pair.tokenizer.value
+    where = pair.place(tokenizer.path)
+    return against(pair, "target.tokenizer.semantic_sha256", tokenizer.semantic_sha256, where, subject="meaning")
+
+
+@rule(
+    "TOK002",
+    title="tokenizer.json was not written again",
+    why="a library that saves it changes the bytes and not the meaning: legal, but no longer provable by file",
+    remedy=_REMEDY,
+    severity="warning",
+    depth="hash",
+    needs=("binding", "tokenizer"),
+    after=("TOK001",),
+)
+def rewritten(pair: Pair) -> Iterator[Finding]:
+    """tokenizer.json has the SHA-256 that the sidecar states."""
+    tokenizer = pair.tokenizer.value
+    same_meaning = tokenizer.semantic_sha256 == bound(pair, "target.tokenizer.semantic_sha256")
+    for finding in against(pair, "target.tokenizer.sha256", tokenizer.sha256, pair.place(tokenizer.path)):
+        message = "bytes differ, the meaning is the same: written again" if same_meaning else finding.message
+        yield differing("bytes", finding.where, expected=finding.expected, found=finding.found, message=message)
+
+
+@rule(
+    "TOK003",
+    title="the chat template is the one that the pair was bound to",
+    why="a drafter trained on one template drafts worse on another, with thinking on or off for instance",
+    remedy="restore tokenizer_config.json from the target's release",
+    severity="warning",
+    depth="hash",
+    needs=("binding", "tokenizer"),
+)
+def template(pair: Pair) -> Iterator[Finding]:
+    """The chat template of tokenizer_config.json has the digest that the sidecar states."""
+    tokenizer = pair.tokenizer.value
+    where = pair.place(tokenizer.path.with_name("tokenizer_config.json"), "chat_template")
+    return against(pair, "target.tokenizer.template_sha256", tokenizer.template_sha256, where)
+
+
+@rule(
+    "TOK004",
+    title="the tokenizer's settings are those that the pair was bound to",
+    why="flags such as add_bos_token change the text that the target and the drafter see",
+    remedy="restore tokenizer_config.json from the target's release",
+    severity="warning",
+    depth="hash",
+    needs=("binding", "tokenizer"),
+)
+def settings(pair: Pair) -> Iterator[Finding]:
+    """The rest of tokenizer_config.json has the digest that the sidecar states."""
+    tokenizer = pair.tokenizer.value
+    where = pair.place(tokenizer.path.with_name("tokenizer_config.json"))
+    return against(pair, "target.tokenizer.settings_sha256", tokenizer.settings_sha256, where)
+
+
+@rule(
+    "TOK005",
+    title="the tokenizer is the one that the profile pins",
+    why="without a binding, only the profile's digest tells a re-ordered vocabulary from the released one",
+    remedy=_REMEDY,
+    depth="hash",
+    needs=("tokenizer",),
+    after=("TOK001", "TOK002"),
+)
+def pinned(pair: Pair) -> Iterator[Finding]:
+    """tokenizer.json has the profile's SHA-256, where it pins one, or the meaning that the sidecar binds."""
+    tokenizer, expected = pair.tokenizer.value, pair.profile.target.tokenizer_sha256
+    if expected is None or tokenizer.sha256 == expected:
+        return
+    if pair.binding.available:
+        stated = bound(pair, "target.tokenizer.sha256"), bound(pair, "target.tokenizer.semantic_sha256")
+        if stated == (expected, tokenizer.semantic_sha256):
+            return  # written again: TOK002 tells
+    yield differing("tokenizer.json", pair.place(tokenizer.path), expected=expected, found=tokenizer.sha256)

@@ -1,0 +1,277 @@
+"""WGT: which tensors there are, of which type and shape, and where their values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from forgepack.artifacts.checkpoint import tensor_faults
+from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.canonical import sha256_hex
+from forgepack.errors import ForgepackError
+from forgepack.geometry import Shape, checkpoint_tensors, codebook_tensors, quant_tensors
+from forgepack.verify.binding import against, bound, leaves, must_state, stated_at
+from forgepack.verify.compare import differing
+from forgepack.verify.derivation import CHECKPOINT, FIXED, HEAD, QUANT, TARGET, derived_differences, expected_records
+from forgepack.verify.faults import finding_of
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+_FILES = ("selector", "checkpoint", "quant")
+Expected = dict[str, tuple[str, Shape]]
+_NARROW = {("BF16", "F16"): "float16 overflows where this drafter's BF16 does not"}
+
+
+def _closed_sets(pair: Pair) -> Iterator[tuple[SafetensorsFile, Expected]]:
+    """Yield each tensor file that can be read with the closed set of tensors that it must hold."""
+    geometry = pair.profile.geometry
+    if pair.checkpoint.available:
+        yield pair.checkpoint.value, {n: ("BF16", s) for n, s in checkpoint_tensors(geometry).items()}
+    if pair.selector.available:
+        yield pair.selector.value, {n: ("BF16", s) for n, s in codebook_tensors(geometry).items()}
+    if pair.quant.available:
+        yield pair.quant.value, quant_tensors(geometry)
+
+
+def _faults(pair: Pair, *codes: str) -> Iterator[ForgepackError]:
+    for file, expected in _closed_sets(pair):
+        yield from (err for err in tensor_faults(file, expected) if err.code in codes)
+
+
+@rule(
+    "WGT001",
+    title="no tensor is missing",
+    why="a loader that skips what it does not find leaves the weight random or zero",
+    remedy="restore the file from its source",
+    over=_FILES,
+)
+def missing(pair: Pair) -> Iterator[Finding]:
+    """Checkpoint, selector and quantized drafter hold every tensor that the profile's geometry names."""
+    for err in _faults(pair, "tensor-missing"):
+        yield finding_of(err, pair)
+
+
+@rule(
+    "WGT002",
+    title="no tensor is unexpected",
+    why="a tensor under another name is a scheme that this tool does not implement, or a weight that is skipped",
+    remedy="restore the file from its source; a drafter must not bring a head or an embedding of its own",
+    over=_FILES,
+)
+def unexpected(pair: Pair) -> Iterator[Finding]:
+    """Checkpoint, selector and quantized drafter hold no tensor beyond those of the profile's geometry."""
+    for err in _faults(pair, "tensor-unexpected"):
+        yield finding_of(err, pair)
+
+
+@rule(
+    "WGT003",
+    title="every tensor has the shape that the geometry demands",
+    why="another shape is another model",
+    remedy="restore the file from its source, or name the profile of this drafter",
+    over=_FILES,
+)
+def shapes(pair: Pair) -> Iterator[Finding]:
+    """Shapes of all tensors follow from the profile's geometry."""
+    for err in _faults(pair, "tensor-shape"):
+        yield finding_of(err, pair)
+
+
+@rule(
+    "WGT004",
+    title="every tensor has the element type that the contract demands",
+    why="a narrowed type loses range or precision without changing a shape",
+    remedy="restore the file from its source; never convert it",
+    over=_FILES,
+)
+def dtypes(pair: Pair) -> Iterator[Finding]:
+    """Checkpoint and codebooks are BF16, the quantized drafter F16, U8 and I8."""
+    for file, expected in _closed_sets(pair):
+        for name, (dtype, _) in expected.items():
+            info = file.tensors.get(name)
+            if info is not None and info.dtype != dtype:
+                message = _NARROW.get((dtype, info.dtype), "")
+                where = pair.place(file.path, name)
+                yield differing(f"element type of {name}", where, expected=dtype, found=info.dtype, message=message)
+
+
+@rule(
+    "WGT005",
+    title="the config's element type is that of the tensors",
+    why="a loader casts the weights to the type that the config names",
+    remedy="restore config.json and model.safetensors from one source",
+    over=("config", "checkpoint_config"),
+)
+def config_dtype(pair: Pair) -> Iterator[Finding]:
+    """``dtype`` of the drafter's config, where stated, is bfloat16, as its tensors are."""
+    for source in (pair.config, pair.checkpoint_config):
+        if not source.available:
+            continue
+        for fault in source.value.faults(pair.profile.geometry):
+            if fault.code == "dtype":
+                where = pair.place(source.value.path, fault.path)
+                yield differing("element type in the config", where, expected=fault.expected, found=fault.found)
+
+
+@rule(
+    "WGT010",
+    title="every constant of the program was found in its place",
+    why="a constant that is not where the emitted program has it can't be proven",
+    remedy="emit the package again",
+    depth="lineage",
+    needs=("roles",),
+    after=("PKG018", "PKG019"),
+)
+def constants_found(pair: Pair) -> Iterator[Finding]:
+    """The program uses a constant wherever the emitted one uses a role of the constant table."""
+    for role in pair.roles.value.unmet:
+        where = pair.place(pair.layout.asset, role)
+        yield differing(f"constant {role}", where, expected="a constant of the program", found="none in its place")
+
+
+@rule(
+    "WGT012",
+    title="matrices of the package are the quantized drafter's under the documented folds",
+    why="an edited or mixed-up matrix drafts worse and changes no shape; running it within a tolerance shows nothing",
+    remedy="emit the package again from this quantized drafter",
+    depth="lineage",
+    needs=("roles", "quant"),
+)
+def from_quant(pair: Pair) -> Iterator[Finding]:
+    """Tables, indices, codes and scales equal the quantized drafter's, computed again by the emitter's table."""
+    return derived_differences(pair, QUANT)
+
+
+@rule(
+    "WGT013",
+    title="norms, base kernels and hidden projection of the package are the checkpoint's",
+    why="they are few and small, and every row of the drafter passes through them",
+    remedy="emit the package again from this checkpoint",
+    depth="lineage",
+    needs=("roles", "checkpoint"),
+)
+def from_checkpoint(pair: Pair) -> Iterator[Finding]:
+    """Constants that come from the checkpoint equal its tensors, computed again by the emitter's table."""
+    return derived_differences(pair, CHECKPOINT)
+
+
+@rule(
+    "WGT014",
+    title="constants without a source have their fixed values",
+    why="zero points and zero rows are part of the maths",
+    remedy="emit the package again",
+    depth="lineage",
+    needs=("roles",),
+)
+def fixed(pair: Pair) -> Iterator[Finding]:
+    """Constants that depend on no source hold what the emitter's table says."""
+    return derived_differences(pair, FIXED)
+
+
+@rule(
+    "WGT015",
+    title="head constants of the package are the export's in this tool's own parts and folds",
+    why="the normal form forgives other parts; a package of this tool has none",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("roles", "head"),
+    after=("HEAD003",),
+)
+def from_head(pair: Pair) -> Iterator[Finding]:
+    """Tables, indices and scales of each head part equal lm_head.safetensors, computed by the emitter's table."""
+    return derived_differences(pair, HEAD)
+
+
+@rule(
+    "WGT016",
+    title="the mask row of the package is the target's embedding of the mask token",
+    why="every draft starts from it; a row of another embedding or token drafts noise",
+    remedy="emit the package again for this target",
+    depth="lineage",
+    needs=("roles", "embedding"),
+)
+def mask_row(pair: Pair) -> Iterator[Finding]:
+    """The baked-in row equals the embedding's row of the profile's mask token, bit for bit."""
+    return derived_differences(pair, TARGET)
+
+
+@rule(
+    "WGT020",
+    title="the selector's codebooks are the checkpoint's",
+    why="the codebooks choose among the head's best tokens; others choose at random",
+    remedy="copy them again: forgepack emit does",
+    depth="lineage",
+    needs=("selector", "checkpoint"),
+)
+def selector(pair: Pair) -> Iterator[Finding]:
+    """Both codebooks hold the bytes of the checkpoint's tensors of the same names."""
+    package, checkpoint = pair.selector.value, pair.checkpoint.value
+    for name in codebook_tensors(pair.profile.geometry):
+        if name not in package.tensors or name not in checkpoint.tensors:
+            continue
+        expected, found = (sha256_hex(file.raw(name).data) for file in (checkpoint, package))
+        if expected != found:
+            yield differing(f"tensor {name}", pair.place(package.path, name), expected=expected, found=found)
+
+
+@rule(
+    "WGT011",
+    title="every constant of the program is the one that the sidecar records",
+    why="an edited weight keeps names, shapes and, with main.hash written again, every check of the file itself",
+    remedy="restore the package from its source, or emit it again",
+    depth="lineage",
+    needs=("roles", "binding"),
+    after=("WGT010",),
+)
+def recorded(pair: Pair) -> Iterator[Finding]:
+    """Type, shape, digest and formula that the sidecar records of each role are those of program and emitter."""
+    stated = bound(pair, "package.constants")
+    records = stated if isinstance(stated, Mapping) else {}
+    expected = expected_records(pair)
+    for role in sorted({*expected, *records}):
+        where = stated_at(pair, f"package.constants.{role}")
+        for path, found, wanted in leaves(expected.get(role), records.get(role)):
+            subject = f"constant {role}"
+            message = f"{path or 'record'} in the program against the sidecar's"
+            yield differing(subject, where, expected=wanted, found=found, message=message)
+
+
+@rule(
+    "WGT017",
+    title="the embedding is the one that the pair was bound to",
+    why="anchor and mask rows come from it; rows of another training draft noise",
+    remedy="restore embed_tokens_fp16.npy from the target's release",
+    depth="hash",
+    needs=("binding", "embedding", "digests"),
+    after=("WGT018",),
+)
+def bound_embedding(pair: Pair) -> Iterator[Finding]:
+    """Shape, type, size and SHA-256 of the embedding are those that the sidecar states."""
+    table = pair.embedding.value
+    digest = pair.digests.value.get(table.path)
+    found = {
+        "shape": list(table.shape),
+        "dtype": "F16",
+        "bytes": None if digest is None else digest.bytes,
+        "sha256": None if digest is None else digest.sha256,
+    }
+    where = pair.place(table.path)
+    for key, value in found.items():
+        yield from against(pair, f"target.embedding.{key}", value, where, subject=f"{key} of the embedding")
+
+
+@rule(
+    "WGT018",
+    title="the target's embedding of the mask token is the one that the pair was bound to",
+    why="the package has this row baked in: another row in the target means another target",
+    remedy="use the target that the package was emitted for, or emit it for this one",
+    needs=("binding", "embedding"),
+)
+def bound_mask_row(pair: Pair) -> Iterator[Finding]:
+    """Mask token and digest of its row are those that the sidecar states."""
+    table, token = pair.embedding.value, pair.profile.geometry.mask_token
+    yield from must_state(pair, "target.mask_row.token", token)
+    if token < table.shape[0]:
+        digest = sha256_hex(table.row(token).tobytes())
+        where = pair.place(table.path, f"row {token}")
+        yield from against(pair, "target.mask_row.sha256", digest, where, subject="row of the mask token")

@@ -1,0 +1,149 @@
+"""Where everything that a verification reads lies, and how paths are shown without this machine's folders."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from forgepack.artifacts.files import read_error
+from forgepack.artifacts.target import TargetPaths, locate_target
+from forgepack.errors import CorruptError, MissingError, NothingToVerifyError, UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Absolute roots of the pair's parts; ``named`` keeps each as the user wrote it.
+
+    ``allow_links`` accepts symbolic links that resolve to regular files, as in a hub cache.
+    """
+
+    drafter: Path
+    target: TargetPaths
+    root: Path | None
+    quant: Path | None
+    checkpoint: Path | None
+    named: dict[str, str]
+    allow_links: bool = False
+
+    def roots(self) -> dict[str, Path]:
+        """Return role -> root of every part that is given."""
+        parts = {
+            "drafter": self.drafter,
+            "model": self.target.model,
+            "coreai": self.target.build,
+            "export": self.target.export,
+            "quant": self.quant,
+            "checkpoint": self.checkpoint,
+            "target": self.root,
+        }
+        return {role: path for role, path in parts.items() if path is not None}
+
+    def show(self, text: str) -> str:
+        """Return ``text`` (a path, perhaps with ``: part`` after it) with a leading root replaced by its role."""
+        best = max(
+            ((role, str(path)) for role, path in self.roots().items() if _below(text, str(path))),
+            key=lambda pair: len(pair[1]),
+            default=None,
+        )
+        return text if best is None else best[0] + text[len(best[1]) :]
+
+
+def _below(text: str, root: str) -> bool:
+    return text.startswith(root) and text[len(root) : len(root) + 1] in ("", "/", ":")
+
+
+def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named)
+    drafter: Path,
+    target: Path | None,
+    *,
+    model: Path | None = None,
+    build: Path | None = None,
+    export: Path | None = None,
+    quant: Path | None = None,
+    checkpoint: Path | None = None,
+    allow_links: bool = False,
+) -> Sources:
+    """Locate every part; UsageError for a path that does not exist or is not a folder."""
+    _demand_folder(drafter, "the drafter folder")
+    for path, name in ((quant, "the quantized drafter's folder"), (checkpoint, "the checkpoint's folder")):
+        if path is not None:
+            _demand_folder(path, name)
+    paths = _locate(_absolute(target), model=_absolute(model), build=_absolute(build), export=_absolute(export))
+    given = {
+        "drafter": drafter,
+        "target": target,
+        "model": model,
+        "coreai": build,
+        "export": export,
+        "quant": quant,
+        "checkpoint": checkpoint,
+    }
+    return Sources(
+        drafter=Path(os.path.abspath(drafter)),  # noqa: PTH100  (links stay as they are named)
+        target=paths,
+        root=_absolute(target),
+        quant=_absolute(quant),
+        checkpoint=_absolute(checkpoint),
+        named={role: path.as_posix() for role, path in given.items() if path is not None},
+        allow_links=allow_links,
+    )
+
+
+def _locate(root: Path | None, *, model: Path | None, build: Path | None, export: Path | None) -> TargetPaths:
+    try:
+        paths = locate_target(root, model=model, build=build, export=export)
+        empty = not paths.model.is_dir() and not paths.build.is_dir()
+    except OSError as err:
+        raise read_error(err, str(err.filename or root)) from err
+    if empty:
+        raise NothingToVerifyError(
+            "the target is no release root",
+            where=str(root),
+            expected="model/ and coreai/ in it",
+            found="neither",
+            hint="name a release root, or its parts by --target-model and --target-build",
+        )
+    return paths
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return None if path is None else Path(os.path.abspath(path))  # noqa: PTH100  (links stay as they are named)
+
+
+def _demand_folder(path: Path, what: str) -> None:
+    try:
+        mode = path.stat().st_mode
+    except OSError as err:
+        error = read_error(err, str(path))
+        if isinstance(error, MissingError | CorruptError):
+            raise UsageError(f"{what} does not exist", where=str(path), hint="check the path") from err
+        raise error from err
+    if not stat.S_ISDIR(mode):
+        hint = f"name the folder that holds it: {path.parent.as_posix()}"
+        raise UsageError(f"{what} is not a folder", where=str(path), hint=hint)
+
+
+def guard_links(root: Path, path: Path, *, allowed: bool) -> None:
+    """Refuse ``path`` when it or a folder between it and ``root`` is a symbolic link that is not allowed.
+
+    Raises CorruptError (``link`` or, for one that leads nowhere, ``link-dangling``); a missing file passes, its
+    reader will say so.
+    """
+    current = root
+    for part in path.relative_to(root).parts:
+        current = current / part
+        if not current.is_symlink():
+            continue
+        if not allowed:
+            raise CorruptError(
+                "a symbolic link stands in place of a file",
+                where=str(current),
+                expected="the file itself",
+                found=f"a link to {current.readlink()}",
+                hint="copy the file, or pass --allow-links for a hub cache",
+                code="link",
+            )
+        if not current.exists():
+            raise CorruptError("a symbolic link leads nowhere", where=str(current), code="link-dangling")

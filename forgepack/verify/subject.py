@@ -1,0 +1,259 @@
+"""The pair under verification: every input of the rules, read lazily and once.
+
+Attributes are inputs; ``Pair.inputs`` lists them all. Depth says at which depth an input may be read: header inputs
+never read a file over 1 MB in whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from forgepack.artifacts.aimodel import AssetFiles
+from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter_config, read_target_config
+from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
+from forgepack.artifacts.quant import QUANT_FILE
+from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
+from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.artifacts.target import (
+    EMBEDDING_FILE,
+    HEAD_FILE,
+    MANIFEST_FILE,
+    Embedding,
+    Manifest,
+    read_embedding,
+    read_manifest,
+)
+from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
+from forgepack.artifacts.tree import Entry, walk
+from forgepack.profile import Profile
+from forgepack.verify import lineage
+from forgepack.verify.hashing import Digests, hash_files, planned_files
+from forgepack.verify.inputs import Input, Parsed, UnavailableError
+from forgepack.verify.layout import (
+    CONFIG_FILE,
+    LICENCE_FILE,
+    NOTICE_FILE,
+    SELECTOR_FILE,
+    SOURCE_FILE,
+    Layout,
+    find_layout,
+)
+from forgepack.verify.readers import (
+    read_asset,
+    read_binding,
+    read_header,
+    read_object,
+    read_optional,
+    read_sidecar,
+    read_texts,
+    text_reader,
+)
+from forgepack.verify.report import Depth, Failure, failure_of
+from forgepack.verify.sources import Sources, guard_links
+
+if TYPE_CHECKING:
+    from forgepack.coreai_backend.compare import Comparison
+    from forgepack.coreai_backend.head_content import HeadDigest
+    from forgepack.coreai_backend.reader import AssetReading, FoundHead
+
+T = TypeVar("T")
+Tree = tuple[Entry, ...]
+NO_EXPORT = "the target's export is not there"
+NO_ROOT = "the target's parts were named apart, without a release root"
+NO_NOTICE = "the profile's checkpoint has no notice"
+NO_QUANT = "no --quant was given"
+NO_CHECKPOINT = "no --checkpoint was given"
+
+
+class Pair:
+    """A drafter package, its target, and where given the quantized drafter and the checkpoint it came from."""
+
+    def __init__(self, sources: Sources, profile: Profile, depth: Depth, *, seconds: float = 600.0) -> None:
+        self.sources = sources
+        self.profile = profile
+        self.depth = depth
+        self.seconds = seconds
+        # Raises for a folder that can't be listed or holds no package: then there is nothing to report on.
+        entries = walk(sources.drafter)
+        self.tree: Input[Tree] = Input("tree", lambda: entries)
+        self.layout: Layout = find_layout(sources.drafter, entries, profile.package)
+        self._add_package()
+        self._add_target()
+        self._add_sources()
+        self._add_bytes()
+        self._add_lineage()
+
+    def _add_package(self) -> None:
+        root, layout = self.sources.drafter, self.layout
+        self.config: Input[DrafterConfig] = self._file("config", root / CONFIG_FILE, read_drafter_config)
+        self.selector = self._safetensors("selector", root, SELECTOR_FILE)
+        self.origin: Input[Mapping[str, Any]] = self._file("origin", root / SOURCE_FILE, read_object)
+        self.sidecar: Input[Mapping[str, Any]] = self._file("sidecar", layout.sidecar, read_sidecar)
+        self.binding: Input[Mapping[str, Any]] = Input(
+            "binding", lambda: read_binding(self.sidecar.value, layout.sidecar)
+        )
+        self.asset: Input[AssetFiles] = self._file("asset", layout.asset, read_asset)
+        self.licence: Input[bytes] = self._file("licence", root / LICENCE_FILE, text_reader("licence"))
+        wanted = NOTICE_FILE in self.profile.hub.files
+        self.notice: Input[bytes] = self._file(
+            "notice", root / NOTICE_FILE if wanted else None, text_reader("notice"), absent=NO_NOTICE
+        )
+
+    def _add_target(self) -> None:
+        model, build, export = self.sources.target.model, self.sources.target.build, self.sources.target.export
+        self.model_tree: Input[Tree] = self._tree("model_tree", model)
+        self.build_tree: Input[Tree] = self._tree("build_tree", build)
+        self.target_config: Input[TargetConfig] = self._file("target_config", model / CONFIG_FILE, read_target_config)
+        self.embedding: Input[Embedding] = self._file("embedding", model / EMBEDDING_FILE, read_embedding)
+        self.manifest: Input[Manifest] = self._file("manifest", build / MANIFEST_FILE, lambda _: read_manifest(build))
+        self.tokenizer: Input[Tokenizer] = self._file(
+            "tokenizer", model / "tokenizer.json", lambda _: read_tokenizer(model), depth=Depth.HASH
+        )
+        self.packages: Input[Mapping[str, AssetFiles]] = Input("packages", self._read_packages)
+        self.export_tree: Input[Tree] = self._tree("export_tree", export, absent=NO_EXPORT)
+        self.head = self._safetensors("head", export, HEAD_FILE, absent=NO_EXPORT)
+        root = self.sources.root
+        self.target_licence: Input[tuple[Path, bytes]] = self._file(
+            "target_licence", None if root is None else root / LICENCE_FILE, read_optional, absent=NO_ROOT
+        )
+
+    def _add_sources(self) -> None:
+        checkpoint, quant = self.sources.checkpoint, self.sources.quant
+        self.checkpoint_tree: Input[Tree] = self._tree("checkpoint_tree", checkpoint, absent=NO_CHECKPOINT)
+        self.quant_tree: Input[Tree] = self._tree("quant_tree", quant, absent=NO_QUANT)
+        self.checkpoint = self._safetensors("checkpoint", checkpoint, "model.safetensors", absent=NO_CHECKPOINT)
+        self.checkpoint_config: Input[DrafterConfig] = self._file(
+            "checkpoint_config",
+            None if checkpoint is None else checkpoint / CONFIG_FILE,
+            read_drafter_config,
+            absent=NO_CHECKPOINT,
+        )
+        self.checkpoint_texts: Input[Mapping[str, bytes]] = Input(
+            "checkpoint_texts",
+            _never if checkpoint is None else lambda: read_texts(checkpoint),
+            absent=NO_CHECKPOINT if checkpoint is None else None,
+        )
+        self.lock: Input[CheckpointLock] = self._file(
+            "lock",
+            None if checkpoint is None else checkpoint / LOCK_NAME,
+            lambda path: read_lock(path.parent),
+            absent=NO_CHECKPOINT,
+        )
+        self.quant = self._safetensors("quant", quant, QUANT_FILE, absent=NO_QUANT)
+        self.quant_report: Input[QuantReport] = self._file(
+            "quant_report", None if quant is None else quant / REPORT_FILE, read_quant_report, absent=NO_QUANT
+        )
+
+    def _add_bytes(self) -> None:
+        self.digests: Input[Digests] = Input("digests", lambda: hash_files(planned_files(self)), depth=Depth.HASH)
+
+    def _add_lineage(self) -> None:
+        geometry, recipe, deep = self.profile.geometry, self.profile.recipe, Depth.LINEAGE
+        self.program: Input[AssetReading] = Input(
+            "program", lambda: lineage.read_program(self.asset.value, self.seconds), depth=deep
+        )
+        self.comparison: Input[Comparison] = Input(
+            "comparison",
+            lambda: lineage.compare_with_emitted(self.program.value, geometry, recipe),
+            depth=deep,
+        )
+        self.roles: Input[lineage.Roles] = Input(
+            "roles",
+            lambda: lineage.constants_by_role(self.program.value, self.comparison.value, geometry, recipe),
+            depth=deep,
+        )
+        self.package_head: Input[FoundHead] = Input(
+            "package_head", lambda: lineage.required_head(self.program.value), depth=deep
+        )
+        self.head_program: Input[AssetReading] = Input(
+            "head_program", lambda: lineage.read_program(self.head_package, self.seconds), depth=deep
+        )
+        self.target_head: Input[FoundHead] = Input(
+            "target_head", lambda: lineage.required_head(self.head_program.value), depth=deep
+        )
+        self.chunk_programs: Input[Mapping[str, AssetReading]] = Input(
+            "chunk_programs",
+            lambda: lineage.read_programs(self.chunk_packages(), self.seconds),
+            depth=deep,
+        )
+        self.export_digest: Input[HeadDigest] = Input(
+            "export_digest", lambda: lineage.export_head_digest(self.head.value), depth=deep
+        )
+
+    @property
+    def head_package(self) -> AssetFiles:
+        """The plain files of the target's own head package; UnavailableError when it can't be read."""
+        files = self.packages.value.get(self.manifest.value.head_file)
+        if files is None:
+            raise UnavailableError(self.packages)
+        return files
+
+    def chunk_packages(self) -> dict[str, AssetFiles]:
+        """Return the plain files of the target's chunk packages, those that can be read."""
+        names = {chunk.file for chunk in self.manifest.value.chunks}
+        return {name: files for name, files in self.packages.value.items() if name in names}
+
+    def inputs(self) -> tuple[Input[Any], ...]:
+        """Return every input, in the order of their definition."""
+        return tuple(value for value in vars(self).values() if isinstance(value, Input))
+
+    def input(self, name: str) -> Input[Any]:
+        """Return the input of that name."""
+        found = getattr(self, name)
+        assert isinstance(found, Input), name
+        return found
+
+    def show(self, where: str) -> str:
+        """Return a place with the root that it lies in replaced by the root's role."""
+        return self.sources.show(where)
+
+    def place(self, path: Path, part: str = "") -> str:
+        """Return a place to show: the file by its role, and the JSON path or tensor in it."""
+        shown = self.show(path.as_posix())
+        return f"{shown}: {part}" if part else shown
+
+    def failures(self) -> list[Failure]:
+        """Return what kept inputs at this depth from being read at all."""
+        found = [err for source in self.inputs() if source.depth <= self.depth for err in source.stoppers]
+        return [failure_of(err, self.show(err.where or "")) for err in found]
+
+    def _read_packages(self) -> Parsed[Mapping[str, AssetFiles]]:
+        manifest = self.manifest.value
+        names = (manifest.head_file, *(chunk.file for chunk in manifest.chunks))
+        build = self.sources.target.build
+        return lineage.read_packages(build, names, links=self.sources.allow_links)
+
+    def _file(
+        self,
+        name: str,
+        path: Path | None,
+        read: Callable[[Path], T | Parsed[T]],
+        *,
+        depth: Depth = Depth.HEADER,
+        absent: str | None = None,
+    ) -> Input[T]:
+        """Declare an input read from one path, links judged first; ``absent`` counts only where there is no path."""
+        if path is None:
+            return Input(name, _never, depth=depth, absent=absent)
+
+        def guarded() -> T | Parsed[T]:
+            roots = (*self.sources.roots().values(), path.parent)
+            root = next(r for r in roots if path.is_relative_to(r))
+            guard_links(root, path, allowed=self.sources.allow_links)
+            return read(path)
+
+        return Input(name, guarded, depth=depth)
+
+    def _safetensors(
+        self, name: str, folder: Path | None, file: str, *, absent: str | None = None
+    ) -> Input[SafetensorsFile]:
+        return self._file(name, None if folder is None else folder / file, read_header, absent=absent)
+
+    def _tree(self, name: str, root: Path | None, *, absent: str | None = None) -> Input[Tree]:
+        return Input(name, _never if root is None else lambda: walk(root), absent=absent if root is None else None)
+
+
+def _never() -> Any:
+    raise AssertionError("an absent input is never read")

@@ -1,0 +1,78 @@
+"""Values of weights that no digest is needed to refuse: not finite, all zero, zero-filled, constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.artifacts.safetensors_file import SafetensorsFile
+
+_BLOCK = 16 << 20
+_PARTS = 4
+# The exponent's bits: all set in an infinity or NaN.
+_EXPONENT: dict[str, tuple[Any, int]] = {
+    "BF16": (np.uint16, 0x7F80),
+    "F16": (np.uint16, 0x7C00),
+    "F32": (np.uint32, 0x7F800000),
+    "F64": (np.uint64, 0x7FF0000000000000),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """One tensor to look at: its name, element type, shape, and raw bytes as a memory map."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    raw: Callable[[], npt.NDArray[np.uint8]]
+
+
+def weights_of(file: SafetensorsFile) -> Iterator[Weight]:
+    """Yield every tensor of a file."""
+    for name, info in sorted(file.tensors.items()):
+        yield Weight(name=name, dtype=info.dtype, shape=info.shape, raw=lambda n=name: file.raw(n))  # type: ignore[misc]
+
+
+def nonfinite(weight: Weight) -> tuple[int, int] | None:
+    """Return (how many values are not finite, flat index of the first), or None when all are finite."""
+    if weight.dtype not in _EXPONENT:
+        return None
+    kind, mask = _EXPONENT[weight.dtype]
+    bits = weight.raw().view(kind)
+    count, first = 0, -1
+    for start in range(0, bits.size, _BLOCK):
+        bad = np.flatnonzero((bits[start : start + _BLOCK] & kind(mask)) == kind(mask))
+        if bad.size and first < 0:
+            first = start + int(bad[0])
+        count += int(bad.size)
+    return (count, first) if count else None
+
+
+def emptiness(weight: Weight) -> str | None:
+    """Say how a tensor of two axes or more is empty of information: all zero, a zero-filled quarter, constant."""
+    raw = weight.raw()
+    if len(weight.shape) < 2 or raw.size < 64:
+        return None
+    bounds = [raw.size * part // _PARTS for part in range(_PARTS + 1)]
+    empty = [part for part in range(_PARTS) if not _any(raw[bounds[part] : bounds[part + 1]])]
+    if len(empty) == _PARTS:
+        return "all values are zero"
+    if empty:
+        return f"bytes {bounds[empty[0]]} to {bounds[empty[0] + 1]} of {raw.size} are all zero"
+    width = raw.size // int(np.prod(weight.shape))
+    return "all values are equal" if width and not _varies(raw, width) else None
+
+
+def _any(raw: npt.NDArray[np.uint8]) -> bool:
+    return any(bool(raw[start : start + _BLOCK].any()) for start in range(0, raw.size, _BLOCK))
+
+
+def _varies(raw: npt.NDArray[np.uint8], width: int) -> bool:
+    values = raw.reshape(-1, width)
+    step = max(1, _BLOCK // width)
+    return any(bool((values[start : start + step] != values[0]).any()) for start in range(0, len(values), step))

@@ -1,0 +1,1 @@
+"""Tests of the verifier: real tiny pairs, sabotaged one fault at a time."""
