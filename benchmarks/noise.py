@@ -18,6 +18,7 @@ F32 = npt.NDArray[np.float32]
 
 # Values of one span: 4M float32 are 16 MB, so that memory stays bounded whatever the array.
 SPAN_VALUES = 1 << 22
+OUTLIERS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,15 @@ class Noise:
         values: F32 = np.exp(spread * draw.standard_normal(count, np.float32))
         values[draw.random(count) < outliers] *= np.float32(factor)
         return values
+
+
+def outlier_channels(hidden: int, noise: Noise) -> F32:
+    """Return the features' outlier channels: their mean, 20 to 100 times the rest, at a few places, 0 elsewhere."""
+    out = np.zeros(hidden, np.float32)
+    draw = noise.generator("outliers")
+    places = draw.choice(hidden, OUTLIERS, replace=False)
+    out[places] = draw.choice([-1, 1], OUTLIERS) * np.geomspace(20, 100, OUTLIERS)
+    return out
 
 
 def for_spans(shape: tuple[int, int], pool: Pool, task: Callable[[int, slice], None]) -> None:

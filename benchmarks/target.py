@@ -18,6 +18,7 @@ import numpy.typing as npt
 from benchmarks.noise import Noise, for_spans
 from benchmarks.scales import Scale
 from benchmarks.vocabulary import tokenizer_json
+from benchmarks.weights import write_licence
 from forgepack.artifacts.safetensors_file import SafetensorsWriter, read_safetensors
 from forgepack.canonical import dump_canonical, dump_compact
 from forgepack.coreai_backend.asset_writer import AssetMetadata
@@ -68,7 +69,7 @@ def write_target(root: Path, scale: Scale, noise: Noise, pool: Pool) -> None:
     export, model = root / "export" / export_name(scale), root / "model"
     export.mkdir(parents=True, exist_ok=True)
     model.mkdir(exist_ok=True)
-    (root / "LICENSE").write_text("Apache-2.0. A stand-in for a target, drawn from a seed.\n", encoding="utf-8")
+    write_licence(root)
     _write_model(model, scale, noise, pool)
     _write_head(export, scale.profile.geometry, noise, pool)
     _write_layers(export, scale.profile.geometry, noise)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.noise import Noise
+from benchmarks.noise import Noise, outlier_channels
 from benchmarks.scales import Scale
 from forgepack.canonical import dump_compact
 from forgepack.geometry import Geometry
@@ -24,7 +24,6 @@ from forgepack.parallel import Pool
 F32 = npt.NDArray[np.float32]
 
 MEAN_HIT = 0.72  # probability that one more draft is accepted: a mean of 2.3 of 7
-OUTLIERS = 6
 LARGEST = 30_000.0
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -51,14 +50,10 @@ def make_stream(g: Geometry, rank: int, noise: Noise) -> Stream:
     """Draw what all sequences share: about rank x features float32 values."""
     spectrum = (np.arange(1, rank + 1, dtype=np.float32) ** np.float32(-0.6))[:, None]
     spectrum /= np.sqrt(np.square(spectrum).sum())
-    outliers = np.zeros(g.hidden, np.float32)
-    draw = noise.generator("stream/outliers")
-    places = draw.choice(g.hidden, OUTLIERS, replace=False)
-    outliers[places] = draw.choice([-1, 1], OUTLIERS) * np.geomspace(20, 100, OUTLIERS)
     return Stream(
         mixing=tuple(noise.normal(f"stream/tap{n}", (rank, g.hidden)) * spectrum for n in range(len(g.taps))),
         channels=noise.scales("stream/channels", g.hidden, spread=0.5, outliers=0.01, factor=4.0),
-        outliers=outliers,
+        outliers=outlier_channels(g.hidden, noise),
     )
 
 
@@ -87,9 +82,9 @@ def make_features(label: str, rows: int, *, stream: Stream, noise: Noise) -> npt
         draw = noise.generator(f"{label}/tap{tap}")
         latent = _slow(draw.standard_normal((rows, rank), np.float32))
         step = latent @ mixing
-        step += np.float32(0.25) * draw.standard_normal((rows, hidden), np.float32)
+        step += np.float32(0.5) * draw.standard_normal((rows, hidden), np.float32)
         step *= stream.channels
-        step += stream.outliers * (1 + np.float32(0.1) * draw.standard_normal((rows, 1), np.float32))
+        step += stream.outliers * (1 + np.float32(0.3) * draw.standard_normal((rows, 1), np.float32))
         residual += np.float32(1 + 0.5 * tap) * step
         np.clip(residual, -LARGEST, LARGEST, out=residual)
         out[:, tap] = residual

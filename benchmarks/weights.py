@@ -6,6 +6,7 @@ forward pass stays of order one through all layers.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.noise import Noise, for_spans
+from benchmarks.noise import Noise, for_spans, outlier_channels
 from benchmarks.scales import Scale
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, write_lock
@@ -22,8 +23,9 @@ from forgepack.canonical import dump_canonical
 from forgepack.geometry import Geometry, checkpoint_tensors
 from forgepack.parallel import Pool
 
+F32 = npt.NDArray[np.float32]
+
 NOTICE = "Synthetic weights, drawn from a seed for benchmarks. They are no model and compute nothing of use.\n"
-LICENCE = "Apache-2.0, as the tool that drew these weights.\n"
 
 
 def write_checkpoint(root: Path, scale: Scale, noise: Noise, pool: Pool) -> None:
@@ -31,13 +33,14 @@ def write_checkpoint(root: Path, scale: Scale, noise: Noise, pool: Pool) -> None
     root.mkdir(parents=True, exist_ok=True)
     g, hub = scale.profile.geometry, scale.profile.hub
     (root / "config.json").write_bytes(dump_canonical(drafter_config(g, scale.profile.target.eos_tokens[0])))
-    (root / "LICENSE").write_text(LICENCE, encoding="utf-8", newline="\n")
+    write_licence(root)
     (root / "NOTICE").write_text(NOTICE, encoding="utf-8", newline="\n")
     specs: dict[str, tuple[str, tuple[int, ...]]] = {n: ("BF16", s) for n, s in checkpoint_tensors(g).items()}
     with SafetensorsWriter(root / "model.safetensors", specs, {}) as writer:
         for name, (_, shape) in specs.items():
             if len(shape) == 2:
-                _write_matrix(name, writer.view(name), noise, pool)
+                factors = _factors(name, shape[1], g, noise)
+                _write_matrix(name, writer.view(name), factors, noise, pool)
             else:
                 writer.write(name, _small(name, shape, noise).astype(ml_dtypes.bfloat16))
     files = []
@@ -47,10 +50,14 @@ def write_checkpoint(root: Path, scale: Scale, noise: Noise, pool: Pool) -> None
     write_lock(root, make_lock(repo=hub.repo, commit=hub.commit, adopted=True, files=files))
 
 
-def _write_matrix(name: str, view: npt.NDArray[Any], noise: Noise, pool: Pool) -> None:
+def write_licence(root: Path) -> None:
+    """Copy the tool's own licence, Apache-2.0, into ``root``."""
+    shutil.copyfile(Path(__file__).parents[1] / "LICENSE", root / "LICENSE")
+
+
+def _write_matrix(name: str, view: npt.NDArray[Any], factors: F32, noise: Noise, pool: Pool) -> None:
     rows = noise.scales(f"{name}/rows", view.shape[0], spread=0.35, outliers=0.01, factor=3.0)
-    columns = noise.scales(f"{name}/columns", view.shape[1], spread=0.45, outliers=0.005, factor=5.0)
-    columns *= np.float32(gain_of(name) / np.sqrt(view.shape[1]))
+    columns = factors * noise.scales(f"{name}/columns", view.shape[1], spread=0.45, outliers=0.005, factor=5.0)
 
     def task(number: int, span: slice) -> None:
         part = noise.generator(name, number).standard_normal(view[span].shape, np.float32)
@@ -61,20 +68,35 @@ def _write_matrix(name: str, view: npt.NDArray[Any], noise: Noise, pool: Pool) -
     for_spans((view.shape[0], view.shape[1]), pool, task)
 
 
+def _factors(name: str, inputs: int, g: Geometry, noise: Noise) -> F32:
+    """Return what each column is multiplied by: 1/sqrt(inputs), and less where ``fc`` meets an outlier channel.
+
+    A trained ``fc`` takes little from those: else they alone would decide its output.
+    """
+    gain = np.full(inputs, gain_of(name) / np.sqrt(inputs), np.float32)
+    if name == "fc.weight":
+        gain /= np.sqrt(np.tile(1 + np.abs(outlier_channels(g.hidden, noise)), len(g.taps)))
+    return gain
+
+
 def gain_of(name: str) -> float:
     """Return what a matrix's values are multiplied by beyond 1/sqrt(inputs)."""
-    if name.endswith(("o_proj.weight", "down_proj.weight")):
-        return 0.3  # ten branches add up to about one
+    if name.endswith("down_proj.weight"):
+        return 0.5
     return 0.1 if "kernel_projection" in name else 1.0
 
 
-def _small(name: str, shape: tuple[int, ...], noise: Noise) -> npt.NDArray[np.float32]:
-    """Return a norm's gain, or a convolution's base kernel: tap 0 about one, tap 1 about zero."""
+def _small(name: str, shape: tuple[int, ...], noise: Noise) -> F32:
+    """Return a norm's gain, or a convolution's base kernel: tap 0 about one, tap 1 about a third.
+
+    Query and key gains are about two: attention is then peaked, and the rows of a block do not all become alike.
+    """
     values = noise.normal(name, shape) * np.float32(0.1)
     if name.endswith("base_kernel"):
-        values[:, 0] += 1
+        values += np.array([1.0, 0.3], np.float32)[:, None]
         return values
-    gains: npt.NDArray[np.float32] = np.exp(values * 2)
+    peak = 2 if name.endswith(("q_norm.weight", "k_norm.weight")) else 1
+    gains: F32 = np.exp(values * 2) * np.float32(peak)
     return gains
 
 
