@@ -36,12 +36,12 @@ def locked_work(out: Path, *, force: bool) -> Iterator[Path]:
     """
     import fcntl
 
-    if (out.exists() or out.is_symlink()) and not force:
-        raise UsageError("the output exists", where=str(out), hint="choose another folder, or give --force")
-    if not out.parent.is_dir():
-        raise UsageError("the output's parent folder does not exist", where=str(out.parent))
     work = work_folder(out)
-    with writing(work):
+    with writing(out):
+        if (out.exists() or out.is_symlink()) and not force:
+            raise UsageError("the output exists", where=str(out), hint="choose another folder, or give --force")
+        if not out.parent.is_dir():
+            raise UsageError("the output's parent folder does not exist", where=str(out.parent))
         work.mkdir(exist_ok=True)
         handle = os.open(work / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from forgepack.artifacts.checkpoint import Checkpoint, read_checkpoint_files
+from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, write_lock
 from forgepack.artifacts.target import Target, locate_target, read_target
@@ -138,14 +138,9 @@ def open_target(root: Path) -> Target:
 
 def open_sources(root: Path, profile: Profile, traces: str = "bound.npz", held_out: str | None = None) -> Sources:
     """Read the pair's inputs as ``quantize`` takes them."""
-    from forgepack.artifacts.lock import read_lock
-
-    config, weights = read_checkpoint_files(root / "checkpoint", profile.geometry)
-    lock = read_lock(root / "checkpoint")
-    checkpoint = Checkpoint(root=root / "checkpoint", config=config, weights=weights, lock=lock)
     second: TraceSet | None = None if held_out is None else read_traces(root / held_out, profile.geometry)
     return Sources(
-        checkpoint=checkpoint,
+        checkpoint=read_checkpoint(root / "checkpoint", profile),
         target=open_target(root),
         traces=read_traces(root / traces, profile.geometry),
         held_out=second,

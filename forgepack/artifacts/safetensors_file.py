@@ -221,6 +221,14 @@ def _layout_faults(path: Path, tensors: Mapping[str, TensorInfo], start: int, si
         )
 
 
+def _reserve(fd: int, size: int) -> None:
+    """Give a file its full size, with blocks where the system can: a full disk fails here, not as a SIGBUS later."""
+    if hasattr(os, "posix_fallocate") and size:
+        os.posix_fallocate(fd, 0, size)
+    else:
+        os.ftruncate(fd, size)
+
+
 class SafetensorsWriter:
     """Write a safetensors file tensor by tensor, in any order, through a memory map.
 
@@ -248,7 +256,8 @@ class SafetensorsWriter:
         self._start = 8 + len(text)
         with path.open("wb") as handle:
             handle.write(struct.pack("<Q", len(text)) + text)
-            handle.truncate(self._start + offset)
+            handle.flush()
+            _reserve(handle.fileno(), self._start + offset)
 
     def view(self, name: str) -> npt.NDArray[Any]:
         """Return a writable memory-mapped view of the tensor; taking it counts as writing it."""

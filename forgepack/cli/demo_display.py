@@ -8,7 +8,8 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from forgepack.cli.common import Talk, escape
+from forgepack.cli.common import Talk
+from forgepack.escaping import escape
 from forgepack.miniature.demo import DemoResult
 from forgepack.miniature.stages import STAGES
 

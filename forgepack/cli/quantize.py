@@ -12,7 +12,6 @@ import click
 from forgepack.cli.common import (
     Talk,
     echo_json,
-    escape,
     force_option,
     json_option,
     profile_option,
@@ -20,6 +19,7 @@ from forgepack.cli.common import (
     target_options,
 )
 from forgepack.cli.resources import threads_option
+from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
 
 
 def _open_sources(*, checkpoint: Path, options: dict[str, Any], profile: Profile) -> Sources:
+    from forgepack.artifacts.checkpoint import read_checkpoint
     from forgepack.artifacts.target import locate_target, read_target
     from forgepack.artifacts.traces import read_traces
     from forgepack.cli.resources import require_file
-    from forgepack.drafter.open import open_checkpoint
     from forgepack.quantize.sources import Sources
 
     parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
@@ -93,7 +93,7 @@ def _open_sources(*, checkpoint: Path, options: dict[str, Any], profile: Profile
         target=read_target(locate_target(options["target"], **parts)),
         traces=read_traces(options["traces"], profile.geometry),
         held_out=None if held_out is None else read_traces(held_out, profile.geometry),
-        checkpoint=open_checkpoint(checkpoint, profile, hashed=not options["dry_run"]),
+        checkpoint=read_checkpoint(checkpoint, profile, hashed=not options["dry_run"]),
     )
 
 

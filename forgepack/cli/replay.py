@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forgepack import __version__
-from forgepack.cli.common import Talk, echo_json, escape, json_option, profile_option, talk_of, target_options
+from forgepack.cli.common import Talk, echo_json, json_option, profile_option, talk_of, target_options
 from forgepack.cli.resources import require_file, threads_option
+from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint, read_checkpoint_files
-from forgepack.artifacts.lock import require_locked
+from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint, read_checkpoint
 from forgepack.artifacts.quant import QUANT_FILE, read_quant
 from forgepack.drafter.weights import CheckpointWeights, DrafterWeights, QuantWeights
 from forgepack.errors import IdentityError, MissingError, PlatformError, UsageError
@@ -26,13 +25,6 @@ class OpenedDrafter:
     weights: DrafterWeights
     mask_scale: float
     sha256: str
-
-
-def open_checkpoint(root: Path, profile: Profile, *, hashed: bool = False) -> Checkpoint:
-    """Read a locked checkpoint of the profile; ``hashed`` compares every byte with the lock."""
-    lock = require_locked(root, profile, hashed=hashed)
-    config, weights = read_checkpoint_files(root, profile.geometry)
-    return Checkpoint(root=root, config=config, weights=weights, lock=lock)
 
 
 def kind_of(path: Path) -> Kind:
@@ -73,7 +65,7 @@ def open_drafters(paths: Sequence[Path], profile: Profile, *, checkpoint: Path |
 
 
 def _open_checkpoint(path: Path, profile: Profile) -> OpenedDrafter:
-    checkpoint = open_checkpoint(path, profile)
+    checkpoint = read_checkpoint(path, profile)
     weights = CheckpointWeights(checkpoint=checkpoint, geometry=profile.geometry)
     return OpenedDrafter(
         path=path,
@@ -88,7 +80,7 @@ def _open_quant(path: Path, profile: Profile, base: Path | None) -> OpenedDrafte
     if base is None:
         hint = "give --checkpoint, or name the checkpoint as the first pair"
         raise UsageError("a QUANT folder needs the checkpoint it was made of", where=str(path), hint=hint)
-    quant, checkpoint = read_quant(path, profile.geometry), open_checkpoint(base, profile)
+    quant, checkpoint = read_quant(path, profile.geometry), read_checkpoint(base, profile)
     found = _model_sha256(checkpoint)
     if quant.report.model_sha256 != found:
         raise IdentityError(
@@ -114,5 +106,6 @@ def _open_package(path: Path) -> OpenedDrafter:
 
 
 def _model_sha256(checkpoint: Checkpoint) -> str:
-    entry = None if checkpoint.lock is None else checkpoint.lock.file(MODEL_FILE)
-    return "" if entry is None else entry.sha256
+    entry = checkpoint.lock.file(MODEL_FILE)
+    assert entry is not None, "a lock covers every file of its profile"
+    return entry.sha256

@@ -43,6 +43,14 @@ class Identity:
     quantization: dict[str, Any]
 
 
+def input_state(inputs: EmitInputs) -> list[tuple[str, int, int]]:
+    """Return (path, bytes, mtime in ns) of every large input: equal before and after, or the result is refused."""
+    head = inputs.target.head
+    paths = [inputs.quant.tensors.path, inputs.checkpoint.weights.path, inputs.target.embedding.path]
+    paths += [] if head is None else [head.path]
+    return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+
+
 def package_sources(inputs: EmitInputs, profile: Profile) -> Sources:
     """Return the lookup that the constant table asks: quant, checkpoint, head, mask row, mask scale."""
     head = inputs.target.head

@@ -21,7 +21,14 @@ from forgepack.emit.author import author_drafter
 from forgepack.emit.constant_spec import Narrowing
 from forgepack.emit.constants_file import store_constants
 from forgepack.emit.describe import Note, describe_file
-from forgepack.emit.inputs import LICENCE_FILES, EmitInputs, Identity, identify, package_sources
+from forgepack.emit.inputs import (
+    LICENCE_FILES,
+    EmitInputs,
+    Identity,
+    identify,
+    input_state,
+    package_sources,
+)
 from forgepack.emit.sidecar_content import (
     SOURCE_FILE,
     PackageContent,
@@ -30,6 +37,7 @@ from forgepack.emit.sidecar_content import (
     source_record,
 )
 from forgepack.emit.table import constant_table
+from forgepack.errors import UnreadableError
 from forgepack.geometry import Geometry, codebook_tensors
 from forgepack.profile import Profile, Recipe
 from forgepack.staging import locked_work, publish, remove_work, writing
@@ -115,9 +123,12 @@ def emit_package(
         _remove_dead_stages(work)
         job = _Job(inputs=inputs, profile=profile, report=report)
         try:
+            state = input_state(inputs)
             identity = identify(inputs, profile, note=job.note("check inputs", 0))
             with writing(work), tempfile.TemporaryDirectory(prefix=_STAGE, dir=work) as stage:
                 result = job.write(Path(stage), identity, created)
+                if input_state(inputs) != state:
+                    raise UnreadableError("an input changed while it was read", where=str(out), code="changed")
                 publish(Path(stage) / "package", out)
         finally:
             remove_work(work)

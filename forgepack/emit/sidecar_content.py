@@ -48,30 +48,39 @@ def asset_metadata(profile: Profile, identity: Identity, created: int = FIXED_DA
             f"with the head of target export {target['export']}"
         ),
         custom={
-            "forgepack": {
-                "schema": ASSET_SCHEMA,
-                "profile": {"name": profile.name, "sha256": profile.digest},
-                "checkpoint": checkpoint,
-                "target": {
-                    "export": target["export"],
-                    "head_sha256": head["sha256"],
-                    "head_content_sha256": head["content_sha256"],
-                    "embedding_sha256": target["embedding"]["sha256"],
-                    "mask_row": target["mask_row"],
-                    "tokenizer": target["tokenizer"],
-                    "taps": target["taps"],
-                    "basis": target["basis"],
-                },
-                "quantization": {
-                    "variant": quantization["variant"],
-                    "mask_scale": quantization["mask_scale"],
-                    "drafter_quant_sha256": quantization["drafter_quant_sha256"],
-                    "report_sha256": quantization["report_sha256"],
-                },
-            }
+            "forgepack": without_nulls(
+                {
+                    "schema": ASSET_SCHEMA,
+                    "profile": {"name": profile.name, "sha256": profile.digest},
+                    "checkpoint": checkpoint,
+                    "target": {
+                        "export": target["export"],
+                        "head_sha256": head["sha256"],
+                        "head_content_sha256": head["content_sha256"],
+                        "embedding_sha256": target["embedding"]["sha256"],
+                        "mask_row": target["mask_row"],
+                        "tokenizer": target["tokenizer"],
+                        "taps": target["taps"],
+                        "basis": target["basis"],
+                    },
+                    "quantization": {
+                        "variant": quantization["variant"],
+                        "mask_scale": quantization["mask_scale"],
+                        "drafter_quant_sha256": quantization["drafter_quant_sha256"],
+                        "report_sha256": quantization["report_sha256"],
+                    },
+                }
+            )
         },
         created=created,
     )
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a JSON value without the keys that hold null: Core AI's reader refuses null in an asset's metadata."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def runtime_keys(profile: Profile, identity: Identity, asset_bytes: int) -> dict[str, Any]:

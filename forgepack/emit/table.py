@@ -17,6 +17,7 @@ from forgepack.coreai_backend.ops import LUT_SHAPE
 from forgepack.emit.constant_spec import Array, ConstantSpec, Sources, row_blocks
 from forgepack.geometry import Geometry, Shape, int8_matrices, lut_matrices
 from forgepack.profile import Recipe
+from forgepack.quantize.folds import lut_factor, scale_factor
 
 MASK_ROW = "target:embedding[mask]"
 MASK_SCALE = "recipe:mask_scale"
@@ -43,21 +44,6 @@ def constant_table(geometry: Geometry, recipe: Recipe) -> dict[str, ConstantSpec
 def role_of(name: str) -> str:
     """Return the role's stem of a checkpoint tensor: its name without ``.weight``."""
     return name.removesuffix(".weight")
-
-
-def lut_fold(name: str, recipe: Recipe) -> float:
-    """Return the power of two that a matrix's table is multiplied by."""
-    return recipe.lut_fold_down if name.endswith("down_proj.weight") else recipe.lut_fold_default
-
-
-def scale_fold(name: str, recipe: Recipe) -> float:
-    """Return the power of two that a matrix's row scales are multiplied by."""
-    factor = 1.0
-    if name.endswith(("o_proj.weight", "down_proj.weight")):
-        factor = 1.0 / recipe.resid_scale
-    elif name.endswith("gate_proj.weight"):
-        factor = 0.5
-    return factor / lut_fold(name, recipe)
 
 
 def scalar_values(geometry: Geometry, recipe: Recipe) -> Mapping[str, tuple[float, str]]:
@@ -95,10 +81,9 @@ def _scalars(geometry: Geometry, recipe: Recipe) -> Iterator[ConstantSpec]:
 def _matrices(geometry: Geometry, recipe: Recipe) -> Iterator[ConstantSpec]:
     for name, (rows, columns) in lut_matrices(geometry).items():
         role, source = role_of(name), f"quant:{name}"
-        fold = lut_fold(name, recipe)
         yield _indices(f"{role}.idx", (rows, columns, 1, 1), f"{source}.idx", slice(None))
-        yield _scaled(f"{role}.lut", LUT_SHAPE, f"{source}.lut", fold)
-        yield _scaled(f"{role}.scale", (1, rows, 1, 1), f"{source}.scale", scale_fold(name, recipe))
+        yield _scaled(f"{role}.lut", LUT_SHAPE, f"{source}.lut", lut_factor(name, recipe))
+        yield _scaled(f"{role}.scale", (1, rows, 1, 1), f"{source}.scale", scale_factor(name, recipe))
 
 
 def _head(geometry: Geometry, recipe: Recipe) -> Iterator[ConstantSpec]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
 from forgepack.artifacts.target import HEAD_FILE
@@ -28,5 +30,5 @@ def read_head_weights(export: Path, geometry: Geometry) -> HeadWeights:
     )
 
 
-def _copy(file: SafetensorsFile, name: str) -> np.ndarray:  # type: ignore[type-arg]
+def _copy(file: SafetensorsFile, name: str) -> npt.NDArray[Any]:
     return np.array(file.array(name))

@@ -14,10 +14,10 @@ from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.target import locate_target, read_target
 from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.drafter.draft import Drafter
-from forgepack.drafter.head import open_head
+from forgepack.drafter.head import Head, open_head
 from forgepack.drafter.replay import TraceDrafter, open_traces
 from forgepack.drafter.statistics import Acceptance, agreement, summarise
-from forgepack.drafter.weights import CheckpointWeights, QuantWeights
+from forgepack.drafter.weights import CheckpointWeights, DrafterWeights, QuantWeights
 from forgepack.errors import MissingError
 from forgepack.miniature.scene import Scene
 from forgepack.parallel import Pool, open_pool
@@ -63,7 +63,7 @@ def _drafters(scene: Scene) -> dict[str, Drafter]:
     head, stale = (open_head(file, geometry) for file in (target.head, read_safetensors(scene.miniature.stale_head)))
     gptq, rtn = (QuantWeights(quant=read_quant(p, geometry), base=base) for p in (scene.quant, scene.rounded))
     scale = scene.profile.recipe.mask_scale
-    variants = {
+    variants: dict[str, tuple[DrafterWeights, Head]] = {
         REFERENCE: (base, head),
         "lut4_rtn": (rtn, head),
         "lut4_gptq": (gptq, head),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from forgepack.artifacts.checkpoint import CONFIG_FILE, MODEL_FILE
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LOCK_NAME
+from forgepack.artifacts.quant_report import REPORT_FILE
 from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.target import HEAD_FILE, MANIFEST_FILE, locate_target, read_target
 from forgepack.artifacts.tokenizer import TOKENIZER_FILE
@@ -79,8 +80,13 @@ def _stale_head(scene: Scene, pair: Pairing) -> None:
         parts=scene.profile.geometry.head_parts,
         metadata=AssetMetadata(author="forgepack", licence="Apache-2.0", description="an older head", custom={}),
     )
+    # emit refuses a quantization of another head: this one claims to have been made with the older one.
+    old_quant = stale.parent / "stale_quant"
+    shutil.copytree(pair.quant, old_quant)
+    head_sha256 = hash_file(export / HEAD_FILE)[1]
+    _edit(old_quant / REPORT_FILE, lambda report: report["inputs"]["target"].update(head_sha256=head_sha256))
     shutil.rmtree(pair.drafter)
-    scene.emit(pair.drafter, target=stale)
+    scene.emit(pair.drafter, target=stale, quant=old_quant)
 
 
 def _taps(scene: Scene, pair: Pairing, taps: list[int]) -> None:
@@ -187,10 +193,11 @@ def _coreml_same_stem(scene: Scene, pair: Pairing) -> None:
 
 
 def _foreign_sidecar(scene: Scene, pair: Pairing) -> None:
-    """Copy the sidecar of another pair: the same checkpoint, quantized by plain rounding."""
-    other = pair.drafter.parent / "other"
-    scene.emit(other, quant=scene.rounded)
-    shutil.copyfile(other / f"{scene.profile.package}.json", _sidecar(scene, pair))
+    """Copy the sidecar of another pair: the same checkpoint and target, calibrated on other traces."""
+    quant, other = pair.drafter.parent / "other_quant", pair.drafter.parent / "other"
+    scene.quantize(quant, calibration=scene.miniature.held_out, held_out=scene.miniature.calibration)
+    scene.emit(other, quant=quant)
+    shutil.copyfile(_sidecar(scene, replace(pair, drafter=other)), _sidecar(scene, pair))
 
 
 def _moved_taps_of_target(_: Scene, pair: Pairing) -> None:

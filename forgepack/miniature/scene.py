@@ -7,11 +7,16 @@ from pathlib import Path
 
 from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.quant import read_quant
+from forgepack.artifacts.quant_report import Method
 from forgepack.artifacts.target import locate_target, read_target
+from forgepack.artifacts.traces import read_traces
 from forgepack.emit.inputs import EmitInputs
 from forgepack.emit.package import EmitResult, emit_package
 from forgepack.miniature.data import Miniature
 from forgepack.profile import Profile
+from forgepack.quantize.recipe import Options
+from forgepack.quantize.run import QuantizeResult, quantize
+from forgepack.quantize.sources import Sources as QuantizeSources
 from forgepack.verify.engine import verify
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
@@ -63,6 +68,17 @@ class Scene:
         return Pairing(
             drafter=self.drafter, target=self.miniature.target, quant=self.quant, checkpoint=self.checkpoint
         )
+
+    def quantize(self, out: Path, *, calibration: Path, held_out: Path, method: Method = "gptq") -> QuantizeResult:
+        """Quantize the fetched checkpoint on given traces."""
+        geometry = self.profile.geometry
+        sources = QuantizeSources(
+            checkpoint=read_checkpoint(self.checkpoint, self.profile, hashed=True),
+            target=read_target(locate_target(self.miniature.target)),
+            traces=read_traces(calibration, geometry),
+            held_out=read_traces(held_out, geometry),
+        )
+        return quantize(sources, out, profile=self.profile, options=Options(method=method, threads=self.threads))
 
     def emit(self, out: Path, *, quant: Path | None = None, target: Path | None = None) -> EmitResult:
         """Emit a package from a quantization for a target, by default the good ones."""

@@ -5,22 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from forgepack import hub
-from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.files import hash_file
-from forgepack.artifacts.target import locate_target, read_target
-from forgepack.artifacts.traces import read_traces
+from forgepack.artifacts.quant_report import Method
 from forgepack.artifacts.tree import walk
 from forgepack.errors import InternalError
 from forgepack.miniature.compare import Variant, compare_variants
 from forgepack.miniature.loopback import LoopbackHub
 from forgepack.miniature.sabotage import SABOTAGES, spoiled_copy
 from forgepack.miniature.scene import Scene
-from forgepack.quantize.recipe import Options
-from forgepack.quantize.run import quantize
-from forgepack.quantize.sources import Sources
 from forgepack.verify.report import Depth, Report
 
 
@@ -64,17 +60,11 @@ def fetch_stage(scene: Scene, _: Findings, note: Callable[[str], None]) -> str:
 
 def quantize_stage(scene: Scene, findings: Findings, note: Callable[[str], None]) -> str:
     """Quantize by GPTQ, and once more by plain rounding to compare with."""
-    geometry = scene.profile.geometry
-    sources = Sources(
-        checkpoint=read_checkpoint(scene.checkpoint, scene.profile, hashed=True),
-        target=read_target(locate_target(scene.miniature.target)),
-        traces=read_traces(scene.miniature.calibration, geometry),
-        held_out=read_traces(scene.miniature.held_out, geometry),
-    )
-    for method, out in (("gptq", scene.quant), ("rtn", scene.rounded)):
+    methods: tuple[tuple[Method, Path], ...] = (("gptq", scene.quant), ("rtn", scene.rounded))
+    for method, out in methods:
         note(f"{method.upper()}: LUT4 matrices from calibration traces, mask scale {scene.profile.recipe.mask_scale}")
-        options = Options(method=method, threads=scene.threads)  # type: ignore[arg-type]
-        result = quantize(sources, out, profile=scene.profile, options=options)
+        mini = scene.miniature
+        result = scene.quantize(out, calibration=mini.calibration, held_out=mini.held_out, method=method)
         findings.layer_error[method] = result.report["totals"]["lut4"]["held_out"]["quantized"]
     gptq, rtn = findings.layer_error["gptq"], findings.layer_error["rtn"]
     return f"held-out layer error {gptq:.4f} by GPTQ, {rtn:.4f} by rounding"
@@ -88,9 +78,7 @@ def emit_stage(scene: Scene, findings: Findings, note: Callable[[str], None]) ->
     again.parent.mkdir()
     note("authoring it again in another folder")
     scene.emit(again)
-    first, second = (
-        {e.path: hash_file(root / e.path) for e in walk(root) if e.kind == "file"} for root in (scene.drafter, again)
-    )
+    first, second = (_digests(root) for root in (scene.drafter, again))
     if first != second:
         raise InternalError("two builds from the same inputs differ", where=str(scene.work))
     findings.package = {
@@ -99,6 +87,10 @@ def emit_stage(scene: Scene, findings: Findings, note: Callable[[str], None]) ->
         "mlirb_sha256": result.program_sha256,
     }
     return f"{result.asset.name}, {result.asset_bytes:,} bytes; built twice, byte-identical"
+
+
+def _digests(root: Path) -> dict[str, tuple[int, str]]:
+    return {entry.path: hash_file(root / entry.path) for entry in walk(root) if entry.kind == "file"}
 
 
 def verify_stage(scene: Scene, findings: Findings, note: Callable[[str], None]) -> str:

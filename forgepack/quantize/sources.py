@@ -55,7 +55,7 @@ def identify(sources: Sources, profile: Profile) -> dict[str, Any]:
     """Return the digests of checkpoint and target as report.json records them.
 
     Raises IdentityError where target, traces and checkpoint do not belong together, MissingError without the
-    checkpoint's lock or the target's export.
+    target's export.
     """
     checkpoint = _identify_checkpoint(sources.checkpoint)
     target = _identify_target(sources.target, profile)
@@ -67,11 +67,8 @@ def identify(sources: Sources, profile: Profile) -> dict[str, Any]:
 
 def _identify_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
     lock = checkpoint.lock
-    model = None if lock is None else lock.file(MODEL_FILE)
-    if lock is None or model is None:
-        where = str(checkpoint.root)
-        hint = "run forgepack fetch, or forgepack fetch --adopt for a folder obtained otherwise"
-        raise MissingError("the checkpoint has no lock", where=where, hint=hint, code="lock-missing")
+    model = lock.file(MODEL_FILE)
+    assert model is not None, "a lock covers every file of its profile"
     return {
         "repo": lock.repo,
         "commit": lock.commit,

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from forgepack.coreai_backend import bindings
+from forgepack.coreai_backend.asset_writer import AssetMetadata, write_asset
+from forgepack.coreai_backend.builder import Program
 from forgepack.coreai_backend.constants import NamedConstant
 
 NAMES = [
@@ -135,3 +137,24 @@ def test_debug_locations_are_gone(tmp_path: Path) -> None:
     program = (tmp_path / "p.mlirb").read_bytes()
     assert b".py" not in program
     assert b"op_id" not in program
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"), [({"n": [1, 2.5, True, "x", {"k": "v"}]}, True), ({"n": None}, False)]
+)
+def test_apples_reader_refuses_null_in_custom_metadata(tmp_path: Path, value: object, accepted: bool) -> None:
+    """Nested values come back, but null makes the whole asset unreadable: nothing of ours may write one."""
+    import coreai.authoring as ca
+
+    folder = tmp_path / "a.aimodel"
+    with bindings.authoring() as raw:
+        bindings.insert_function("f", [("x", (2,))], [("y", (2,))], lambda values: [ca.abs_(values[0])])
+    metadata = AssetMetadata(author="a", licence="l", description="d", custom={"k": value})
+    write_asset(Program(raw=raw, constants=()), folder, metadata)
+    if accepted:
+        found = ca.AIModelAsset.load(folder).metadata
+        assert (found.author, found.license, found.model_description) == ("a", "l", "d")
+        assert found.creator_defined_metadata == {"k": value}
+    else:
+        with pytest.raises(RuntimeError, match="Invalid custom metadata"):
+            ca.AIModelAsset.load(folder)

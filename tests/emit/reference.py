@@ -31,7 +31,8 @@ class Reference:
         return out
 
     def plain(self, name: str) -> F32:
-        return self.w(f"checkpoint:{name}").astype(np.float32)
+        out: F32 = self.w(f"checkpoint:{name}").astype(np.float32)
+        return out
 
     def norm(self, x: F32, name: str, axis: int) -> F32:
         shape = [1] * x.ndim
@@ -41,12 +42,14 @@ class Reference:
         return out
 
     def heads(self, y: F32, count: int) -> F32:
-        return y.reshape(count, self.g.head_dim, -1).transpose(0, 2, 1)
+        out: F32 = y.reshape(count, self.g.head_dim, -1).transpose(0, 2, 1)
+        return out
 
     def rope(self, x: F32, cos: F32, sin: F32) -> F32:
         half = self.g.head_dim // 2
         turned = np.concatenate([-x[..., half:], x[..., :half]], -1)
-        return x * cos + turned * sin
+        out: F32 = x * cos + turned * sin
+        return out
 
     def convolve(self, u: F32, coefficients: F32, base: F32) -> F32:
         """Convolve u (channels, rows) with coefficients (taps, groups, rows) and base (taps, channels)."""

@@ -118,7 +118,7 @@ def make_weights(values: dict[str, Any] | None = None, *, seed: int = 0, mask_sc
     arrays["head:lm_head.idx"] = r.integers(0, 16, (g.vocab, g.hidden)).astype(np.uint8)
     arrays["head:lm_head.lut"] = (LUT * np.float16(0.9)).reshape(16, 1)
     arrays["head:lm_head.scale"] = (r.uniform(0.5, 1.5, g.vocab) / np.sqrt(g.hidden)).astype(np.float16)
-    arrays["target:embedding[mask]"] = (rng("mask", seed).standard_normal(g.hidden) * 0.003).astype(np.float16)
+    arrays["target:embedding[mask]"] = (rng("mask", seed).standard_normal(g.hidden) * 0.9).astype(np.float16)
     arrays["recipe:mask_scale"] = np.array(mask_scale)
     return Weights(geometry=g, arrays=arrays)
 
@@ -135,7 +135,7 @@ def _quant(g: Geometry, name: str, dtype: str, shape: tuple[int, ...], seed: int
     columns = {**lut_matrices(g), **int8_matrices(g)}[matrix][1]
     # Outputs into the residual are as large as a trained drafter's: it is carried /256, so small ones lose bits.
     residual = 8.0 if "o_proj" in matrix or "down_proj" in matrix else 1.0
-    spread = 0.3 / 73 if matrix in int8_matrices(g) else residual
+    spread = 0.1 / 73 if matrix in int8_matrices(g) else residual
     scale: Array = (r.uniform(0.5, 1.5, shape) * spread / np.sqrt(columns)).astype(np.float16)
     return scale
 
@@ -145,7 +145,7 @@ def _checkpoint(g: Geometry, name: str, shape: tuple[int, ...], seed: int) -> Ar
     if "norm" in name:
         values = r.uniform(0.8, 1.2, shape)
     elif "base_kernel" in name:
-        values = r.standard_normal(shape) * 0.3
+        values = r.standard_normal(shape) * 0.2 + np.array([1.0, 0.0])[None, :, None]
     else:
         values = r.standard_normal(shape) / np.sqrt(shape[-1])
     narrow: Array = np.asarray(values, np.float32).astype(ml_dtypes.bfloat16)
@@ -157,7 +157,7 @@ def draft_inputs(g: Geometry, *, seed: int = 7, start: int = 100) -> dict[str, A
     r = np.random.default_rng(seed)
     inputs = {"feat": (r.standard_normal((1, g.features, 1, g.context_rows)) * 20 * 0.125).astype(np.float16)}
     inputs["ctx_cos"], inputs["ctx_sin"] = rotation(g, np.arange(start, start + g.context_rows))
-    inputs["anchor"] = (r.standard_normal((1, g.hidden, 1, 1)) * 0.02).astype(np.float16)
+    inputs["anchor"] = (r.standard_normal((1, g.hidden, 1, 1)) * 0.9).astype(np.float16)
     first = start + g.context_rows
     inputs["q_cos"], inputs["q_sin"] = rotation(g, np.arange(first, first + g.block))
     mask = np.zeros((g.block, g.window + g.context_rows + g.block), np.float16)

@@ -238,13 +238,12 @@ def test_a_target_of_other_taps_is_refused(pair: Path, profile: Profile, tmp_pat
         run(open_sources(tmp_path / "pair", profile), tmp_path / "q", profile)
 
 
-def test_a_checkpoint_without_lock_is_refused(sources: Sources, profile: Profile, tmp_path: Path) -> None:
-    """Weights that nothing locks can't be bound to."""
-    from dataclasses import replace
-
-    unlocked = replace(sources, checkpoint=replace(sources.checkpoint, lock=None))
-    with pytest.raises(MissingError, match="lock"):
-        run(unlocked, tmp_path / "q", profile)
+def test_a_target_without_export_is_refused(pair: Path, profile: Profile, tmp_path: Path) -> None:
+    """Without the export there is no head to bind to."""
+    shutil.copytree(pair, tmp_path / "pair")
+    shutil.rmtree(tmp_path / "pair" / "target" / "export")
+    with pytest.raises(MissingError, match="--target-export"):
+        run(open_sources(tmp_path / "pair", profile), tmp_path / "q", profile)
 
 
 def test_an_existing_output_is_refused_without_force(sources: Sources, profile: Profile, tmp_path: Path) -> None:

@@ -1,0 +1,387 @@
+"""Emission as a whole: the same bytes anywhere, a complete package or none, wrong inputs refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import forgepack
+from forgepack.artifacts.aimodel import metadata_content, read_asset_files
+from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.schema_check import schema_faults
+from forgepack.artifacts.sidecar import RUNTIME_KEYS, read_sidecar, sidecar_path
+from forgepack.canonical import digest_json, dump_canonical
+from forgepack.emit.describe import describe_checkpoint, describe_quantization, describe_target
+from forgepack.emit.package import emit_package, plan_package
+from forgepack.errors import IdentityError, MissingError, NumericsError, OutputError, UsageError
+from forgepack.profile import parse_profile
+from tests.emit.conftest import Emitted
+from tests.emit.inputs import (
+    EXPORT,
+    Pair,
+    lock_checkpoint,
+    profile_json,
+    write_head,
+    write_pair,
+    write_quant,
+    write_tensors,
+)
+from tests.emit.synthetic import ODD
+
+ROOT = Path(forgepack.__file__).parent.parent
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def pair(odd: Emitted, tmp_path: Path) -> Pair:
+    """Return a copy of the pair that may be spoilt."""
+    shutil.copytree(odd.pair.root, tmp_path / "pair", ignore=shutil.ignore_patterns("drafter"))
+    return Pair(root=tmp_path / "pair", profile=odd.pair.profile, weights=odd.pair.weights)
+
+
+def emit(pair: Pair, **options: Any) -> dict[str, bytes]:
+    result = emit_package(pair.read(), pair.root / "drafter", profile=pair.profile, **options)
+    return tree(result.root)
+
+
+EMIT = """
+import sys
+from pathlib import Path
+from forgepack.profile import parse_profile
+from forgepack.emit.package import emit_package
+from tests.emit.inputs import Pair, profile_json
+from tests.emit.synthetic import ODD, make_weights
+pair = Pair(root=Path(sys.argv[1]), profile=parse_profile(profile_json(ODD)), weights=make_weights(ODD))
+emit_package(pair.read(), Path(sys.argv[2]), profile=pair.profile)
+"""
+
+
+def test_two_builds_are_byte_identical(odd: Emitted, pair: Pair, tmp_path: Path) -> None:
+    """Copies of the inputs under other names, another process, another output: the same tree, byte for byte."""
+    moved = tmp_path / "an other place"
+    pair.root.rename(moved)
+    out = tmp_path / "out of the way" / "name"
+    out.parent.mkdir()
+    subprocess.run([sys.executable, "-c", EMIT, moved, out], cwd=ROOT, check=True)
+    assert tree(odd.result.root) == tree(out)
+
+
+def test_no_file_holds_a_path_of_the_machine(odd: Emitted) -> None:
+    """Neither the inputs' nor the outputs' nor the tool's folder stands in any file."""
+    for name, data in tree(odd.result.root).items():
+        for path in (odd.pair.root, ROOT, Path(sys.prefix), Path.home()):
+            assert str(path).encode() not in data, name
+
+
+def test_package_holds_exactly_its_files(odd: Emitted) -> None:
+    """Nine files, those of the plan; config, licence and notice byte for byte."""
+    plan = plan_package(odd.pair.profile)
+    found = tree(odd.result.root)
+    assert set(plan.files) == set(found)
+    for name in ("config.json", "LICENSE", "NOTICE"):
+        assert (odd.pair.checkpoint / name).read_bytes() == found[name]
+    assert not list(odd.result.root.parent.glob(".*"))
+
+
+def test_selector_holds_the_two_codebooks_alone(odd: Emitted) -> None:
+    """selector.safetensors: two BF16 tensors, contiguous from 0, bytes of the checkpoint."""
+    selector = read_safetensors(odd.result.root / "selector.safetensors")
+    checkpoint = read_safetensors(odd.pair.checkpoint / "model.safetensors")
+    names = [f"candidate_selector.{kind}_codebook" for kind in ("predecessor", "successor")]
+    assert names == sorted(selector.tensors)
+    for name in names:
+        assert (selector.info(name).dtype, selector.info(name).shape) == ("BF16", (101, 12))
+        assert checkpoint.raw(name).tobytes() == selector.raw(name).tobytes()
+    assert selector.info(names[0]).end == selector.info(names[1]).begin
+    assert dict(selector.metadata) == {}
+
+
+def test_sidecar_keeps_the_runtimes_keys(mini: Emitted) -> None:
+    """The keys that the runtime reads have their names, types and values."""
+    raw = read_sidecar(mini.result.sidecar_file).raw
+    assert {*RUNTIME_KEYS, "forgepack"} == set(raw)
+    assert {
+        "W": 64,
+        "T": 8,
+        "R": 8,
+        "RP": 64,
+        "resid_scale": 256.0,
+        "lut_f": {"down": 0.015625, "default": 0.0625},
+        "feat_scale": 0.125,
+        "export": "drafter_lut4_gptq",
+        "target_export": EXPORT,
+        "head_export": f"{EXPORT}/lm_head.safetensors",
+        "mask_scale": 0.7,
+        "mb": 0,
+    } == {key: raw[key] for key in RUNTIME_KEYS if key != "entries"}
+    assert {key: type(raw[key]) for key in ("W", "resid_scale", "mask_scale", "mb")} == {
+        "W": int,
+        "resid_scale": float,
+        "mask_scale": float,
+        "mb": int,
+    }
+
+
+def test_sidecar_and_source_record_fit_their_schemas(odd: Emitted) -> None:
+    """Both JSON files are valid under the shipped schemas and canonical."""
+    sidecar = read_sidecar(odd.result.sidecar_file)
+    source = json.loads((odd.result.root / "DFLASH2_SOURCE.json").read_bytes())
+    assert sidecar.faults() == ()
+    assert schema_faults(source, "dflash2_source") == ()
+    assert dump_canonical(source) == (odd.result.root / "DFLASH2_SOURCE.json").read_bytes()
+    assert dump_canonical(dict(sidecar.raw)) == odd.result.sidecar_file.read_bytes()
+    assert sidecar_path(odd.result.asset) == odd.result.sidecar_file
+
+
+def test_sidecar_binds_the_inputs_by_content(odd: Emitted) -> None:
+    """What the sidecar records is what describing the inputs again gives."""
+    inputs = odd.pair.read()
+    bound = odd.result.sidecar["forgepack"]
+    assert describe_checkpoint(inputs.checkpoint) == bound["checkpoint"]
+    assert describe_target(inputs.target, odd.pair.profile.geometry) == bound["target"]
+    assert describe_quantization(inputs.quant) == bound["quantization"]
+    assert {"compile_mode": 2, "draft_gap_ms": 3, "host_threads": 1} == bound["runtime"]
+    assert {"layer_ids": [0, 2, 7], "hf_hidden_states": [1, 3, 8], "convention": "layer_output_zero_based"} == (
+        bound["target"]["taps"]
+    )
+
+
+def test_asset_says_what_it_belongs_to_without_its_sidecar(odd: Emitted) -> None:
+    """The asset's own metadata names licences, checkpoint and target by digest, and the sidecar binds it."""
+    files = read_asset_files(odd.result.asset)
+    bound, own = odd.result.sidecar["forgepack"], files.custom["forgepack"]
+    assert own["checkpoint"] == bound["checkpoint"]
+    assert own["target"]["head_content_sha256"] == bound["target"]["head"]["content_sha256"]
+    assert own["profile"] == bound["profile"]
+    assert files.metadata["license"] == "Apache-2.0 AND MIT"
+    recorded = bound["package"]["files"]["dflash2_lut4_gptq.aimodel/metadata.json"]
+    assert recorded == {"content_sha256": digest_json(metadata_content(files.metadata))}
+    assert odd.reading.require_head().digest.digest == bound["target"]["head"]["content_sha256"]
+
+
+def test_a_given_date_moves_the_metadata_alone(odd: Emitted, pair: Pair) -> None:
+    """Another creation date changes metadata.json and nothing that the sidecar binds."""
+    found = emit(pair, created=1_700_000_000)
+    changed = {name for name, data in tree(odd.result.root).items() if found[name] != data}
+    assert changed == {"dflash2_lut4_gptq.aimodel/metadata.json"}
+
+
+def replace_bytes(path: str, old: bytes, new: bytes) -> Callable[[Pair], None]:
+    def spoil(pair: Pair) -> None:
+        data = (pair.root / path).read_bytes()
+        assert old in data
+        (pair.root / path).write_bytes(data.replace(old, new))
+
+    return spoil
+
+
+def flip_last(path: str) -> Callable[[Pair], None]:
+    def spoil(pair: Pair) -> None:
+        data = bytearray((pair.root / path).read_bytes())
+        data[-1] ^= 1
+        (pair.root / path).write_bytes(bytes(data))
+
+    return spoil
+
+
+def stale_head(pair: Pair) -> None:
+    """Replace the export's head, as another training run would, and quantize against it; the package stays."""
+    path = pair.target / "export" / EXPORT / "lm_head.safetensors"
+    tensors = {name: np.array(read_safetensors(path).array(name)) for name in read_safetensors(path).tensors}
+    tensors["lm_head.idx"] = np.roll(tensors["lm_head.idx"], 1, axis=0)
+    write_tensors(path, tensors)
+    write_quant(pair)
+
+
+def other_commit(pair: Pair) -> None:
+    lock_checkpoint(pair.checkpoint, commit="f" * 40)
+    write_quant(pair)
+
+
+WRONG: dict[str, tuple[Callable[[Pair], None], str]] = {
+    "head-edited": (flip_last(f"target/export/{EXPORT}/lm_head.safetensors"), "another head"),
+    "head-package-stale": (stale_head, "head package"),
+    "embedding-edited": (flip_last("target/model/embed_tokens_fp16.npy"), "another embedding"),
+    "tokenizer-reordered": (
+        replace_bytes("target/model/tokenizer.json", b'"t1": 1, "t2": 2', b'"t1": 2, "t2": 1'),
+        "another tokenizer",
+    ),
+    "weights-edited": (flip_last("checkpoint/model.safetensors"), "lock"),
+    "licence-edited": (replace_bytes("checkpoint/LICENSE", b"Apache", b"Parche"), "lock"),
+    "commit-moved": (other_commit, "another commit"),
+    "quant-edited": (flip_last("quant/drafter_quant.safetensors"), "not those of their report"),
+    "taps-shifted": (replace_bytes("target/coreai/manifest.json", b"[0, 2, 7]", b"[1, 3, 8]"), "taps"),
+    "taps-permuted": (replace_bytes("target/coreai/manifest.json", b"[0, 2, 7]", b"[2, 0, 7]"), "taps"),
+    "other-profile": (lambda pair: write_quant(pair, profile__name="other"), "another profile"),
+    "other-profile-state": (lambda pair: write_quant(pair, profile__sha256="0" * 64), "state of the profile"),
+    "rtn": (lambda pair: write_quant(pair, recipe__variant="lut4_rtn"), "another recipe"),
+    "quant-of-other-lock": (
+        lambda pair: write_quant(pair, inputs__checkpoint__lock_sha256="0" * 64),
+        "another checkpoint",
+    ),
+    "quant-of-donor": (
+        lambda pair: write_quant(pair, inputs__checkpoint__model_sha256="0" * 64),
+        "another checkpoint",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_inputs_that_do_not_belong_together_are_refused(pair: Pair, name: str) -> None:
+    """Each wrong pairing ends in IdentityError (exit 4) that names it, and nothing is written."""
+    spoil, words = WRONG[name]
+    spoil(pair)
+    with pytest.raises(IdentityError, match=words) as caught:
+        emit(pair)
+    assert caught.value.exit_code == 4
+    assert caught.value.hint is not None
+    assert sorted(p.name for p in pair.root.iterdir()) == ["checkpoint", "quant", "target"]
+
+
+def test_the_donor_is_refused_by_digest(pair: Pair) -> None:
+    """A checkpoint that the profile knows to be wrong is refused even under a fitting lock."""
+    lock = json.loads((pair.checkpoint / "checkpoint.lock.json").read_text())
+    digest = next(f["sha256"] for f in lock["files"] if f["path"] == "model.safetensors")
+    profile = parse_profile(profile_json(ODD, known_bad={digest: "the donor"}))
+    inputs = pair.read()
+    with pytest.raises(IdentityError, match="wrong"):
+        emit_package(inputs, pair.root / "drafter", profile=profile)
+
+
+def test_licence_files_are_required(pair: Pair) -> None:
+    """An empty NOTICE, even a locked one, and a target without export are refused."""
+    (pair.checkpoint / "NOTICE").write_bytes(b"\n")
+    lock_checkpoint(pair.checkpoint)
+    write_quant(pair)
+    with pytest.raises(MissingError, match="licence"):
+        emit(pair)
+
+
+def test_a_target_without_export_can_not_give_a_head(pair: Pair) -> None:
+    """The head comes from the export, so without it nothing is emitted."""
+    shutil.rmtree(pair.target / "export")
+    with pytest.raises(MissingError, match="export"):
+        emit(pair)
+
+
+def test_a_target_without_head_package_is_taken(pair: Pair) -> None:
+    """A build whose head package lies elsewhere has nothing to compare; the export's head counts."""
+    shutil.rmtree(pair.target / "coreai" / "head_T8.aimodel")
+    assert "dflash2_lut4_gptq.json" in emit(pair)
+
+
+def test_a_weight_that_is_not_finite_is_refused(pair: Pair) -> None:
+    """A NaN in a norm ends in NumericsError that names the constant; the old package stays."""
+    path = pair.checkpoint / "model.safetensors"
+    tensors = {name: np.array(read_safetensors(path).array(name)) for name in read_safetensors(path).tensors}
+    tensors["norm.weight"][5] = np.nan
+    write_tensors(path, tensors)
+    lock_checkpoint(pair.checkpoint)
+    write_quant(pair)
+    (pair.root / "drafter").mkdir()
+    (pair.root / "drafter" / "old").write_bytes(b"old")
+    with pytest.raises(NumericsError) as caught:
+        emit(pair, force=True)
+    assert caught.value.where == "norm"
+    assert tree(pair.root / "drafter") == {"old": b"old"}
+
+
+def test_an_existing_output_needs_force(odd: Emitted, pair: Pair) -> None:
+    """Without --force an existing folder is refused and kept; with it, it is replaced whole."""
+    out = pair.root / "drafter"
+    out.mkdir()
+    (out / "old").write_bytes(b"old")
+    with pytest.raises(UsageError, match="exists"):
+        emit(pair)
+    assert tree(out) == {"old": b"old"}
+    assert emit(pair, force=True) == tree(odd.result.root)
+
+
+def test_what_a_dead_run_left_is_removed(odd: Emitted, pair: Pair) -> None:
+    """Stages of a killed run beside the output are removed by the next, whose bytes are the same."""
+    stage = pair.root / ".drafter.work" / "stage-dead" / "package"
+    stage.mkdir(parents=True)
+    (stage / "half").write_bytes(b"half")
+    assert emit(pair) == tree(odd.result.root)
+    assert not (pair.root / ".drafter.work").exists()
+
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+from forgepack.coreai_backend.asset_writer import AssetMetadata
+from forgepack.emit.author import author_drafter
+from forgepack.emit.constants_file import store_constants
+from forgepack.emit.table import constant_table
+from forgepack.errors import ForgepackError
+from tests.emit.synthetic import ODD, RECIPE, geometry, make_weights
+g = geometry(ODD)
+path = Path(sys.argv[1]) / "c.bin"
+stored = store_constants(constant_table(g, RECIPE), make_weights(ODD), path, note=lambda n: None)
+resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
+try:
+    author_drafter(stored, Path(sys.argv[1]) / "a.aimodel", geometry=g, recipe=RECIPE,
+                   metadata=AssetMetadata(author="a", licence="b", description="c"))
+except ForgepackError as err:
+    print(type(err).__name__, err.exit_code, err.found)
+"""
+
+
+def test_a_full_disk_under_core_ais_writer_is_an_output_error(tmp_path: Path) -> None:
+    """Core AI's writer ends its process when the disk refuses; here that is an OutputError (exit 5)."""
+    found = subprocess.run(
+        [sys.executable, "-c", LIMITED, tmp_path], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "OutputError 5 File too large\n"
+
+
+def test_a_read_only_parent_is_an_output_error(pair: Pair) -> None:
+    """Where the output can't be made, the error has exit code 5 and names the place."""
+    with pytest.raises(OutputError) as caught:
+        emit_package(pair.read(), Path("/proc/drafter"), profile=pair.profile)
+    assert caught.value.exit_code == 5
+    assert "/proc" in str(caught.value.where)
+
+
+def test_subnormal_losses_are_reported(pair: Pair) -> None:
+    """Row scales that a fold makes subnormal are counted in the result and in the sidecar."""
+    arrays = dict(pair.weights.arrays)
+    name = "quant:layers.0.self_attn.o_proj.weight.scale"
+    arrays[name] = np.full_like(arrays[name], 1.001e-4)
+    spoilt = Pair(root=pair.root, profile=pair.profile, weights=type(pair.weights)(
+        geometry=pair.weights.geometry, arrays=arrays
+    ))  # fmt: skip
+    write_quant(spoilt)
+    result = emit_package(spoilt.read(), pair.root / "drafter", profile=pair.profile)
+    lost = result.narrowed["layers.0.self_attn.o_proj.scale"]
+    assert (lost.changed, lost.zeroed) == (48, 0)
+    assert result.sidecar["forgepack"]["package"]["narrowed"] == {
+        "layers.0.self_attn.o_proj.scale": {"changed": 48, "zeroed": 0}
+    }
+
+
+def test_another_seed_gives_another_package(odd: Emitted, tmp_path: Path) -> None:
+    """Other weights change the program but not its structure."""
+    other = write_pair(tmp_path / "other", ODD, seed=1)
+    result = emit_package(other.read(), tmp_path / "drafter", profile=other.profile)
+    bound, expected = result.sidecar["forgepack"]["package"], odd.result.sidecar["forgepack"]["package"]
+    assert result.program_sha256 != odd.result.program_sha256
+    assert expected["trace_sha256"] == bound["trace_sha256"]
+
+
+def test_a_rebuilt_head_package_is_the_same_head(odd: Emitted, pair: Pair) -> None:
+    """Authoring the target's head package again keeps the pair whole."""
+    shutil.rmtree(pair.target / "coreai" / "head_T8.aimodel")
+    write_head(pair)
+    assert emit(pair) == tree(odd.result.root)

@@ -1,0 +1,105 @@
+"""Killed runs and failed writes, in a real child process: the old state or the new one, never a half."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from forgepack.artifacts.quant import read_quant
+from forgepack.cli.main import run
+from forgepack.staging import work_folder
+from tests.synthetic import GEOMETRY, profile_json
+from tests.synthetic_files import write_pair
+
+LIMITED = """
+import resource, sys
+from forgepack.cli.main import run
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+sys.exit(run(sys.argv[2:]))
+"""
+
+# The first run loads every module while the interpreter's own files can still be read.
+DROPPED = """
+import os, sys
+from forgepack.cli.main import run
+split = sys.argv.index("--")
+assert run(sys.argv[1:split]) == 0
+os.setuid(65534)
+sys.exit(run(sys.argv[split + 1 :]))
+"""
+
+
+def write_inputs(root: Path) -> Path:
+    root.mkdir(exist_ok=True)
+    write_pair(root)
+    (root / "profile.json").write_text(json.dumps(profile_json()))
+    return root
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_inputs(tmp_path_factory.mktemp("pair"))
+
+
+def arguments(pair: Path, out: Path, *more: str) -> list[str]:
+    named = ["--traces", pair / "bound.npz", "--target", pair / "target", "--out", out]
+    return ["quantize", *map(str, [pair / "checkpoint", *named, "--profile", pair / "profile.json"]), *more]
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {p.name: p.read_bytes() for p in sorted(root.iterdir())}
+
+
+@pytest.mark.parametrize("parts", [1, 9, 19])
+def test_a_killed_run_goes_on(pair: Path, tmp_path: Path, parts: int) -> None:
+    """Killed once so many matrices are finished, the next run takes them over and ends in the same bytes."""
+    whole, out = tmp_path / "whole", tmp_path / "q"
+    assert run(arguments(pair, whole)) == 0
+    child = subprocess.Popen([sys.executable, "-m", "forgepack", *arguments(pair, out)], stderr=subprocess.DEVNULL)
+    finished = work_folder(out) / "parts"
+    while child.poll() is None and len(list(finished.glob("*.safetensors"))) < parts:
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert not out.exists() or contents(whole) == contents(out)
+    assert run(arguments(pair, out, "--force")) == 0
+    assert contents(whole) == contents(out)
+    assert not work_folder(out).exists()
+
+
+@pytest.mark.parametrize("limit", [100, 3000, 30_000])
+def test_a_failed_write_ends_in_code_5(pair: Path, tmp_path: Path, limit: int) -> None:
+    """Where no file can grow past a limit, the command says so, and an old output stays as it was."""
+    out = tmp_path / "q"
+    assert run(arguments(pair, out, "--method", "rtn")) == 0
+    before = contents(out)
+    command = [sys.executable, "-c", LIMITED, str(limit), *arguments(pair, out, "--force")]
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert child.returncode == 5, child.stderr
+    assert "could not be written" in child.stderr
+    assert before == contents(out)
+    assert read_quant(out, GEOMETRY).report.method == "rtn"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="drops root's rights in a child")
+def test_an_unwritable_parent_ends_in_code_5() -> None:
+    """Without the right to write beside the output nothing is begun."""
+    with tempfile.TemporaryDirectory() as name:  # pytest keeps its own folders closed to other users
+        root = Path(name)
+        root.chmod(0o755)
+        pair = write_inputs(root / "pair")
+        folder = root / "read-only"
+        folder.mkdir(mode=0o555)
+        as_root, dropped = arguments(pair, root / "as-root"), arguments(pair, folder / "q")
+        command = [sys.executable, "-c", DROPPED, *as_root, "--", *dropped]
+        child = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert child.returncode == 5, child.stderr
+        assert [] == list(folder.iterdir())
