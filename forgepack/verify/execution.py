@@ -179,7 +179,8 @@ class _Run:
         g, sample = self.drafter.geometry, self.sample
         host = Host(session, g, feat_scale=feat_scale, embedding=self.drafter.embedding)
         start = int(sample.positions[0])
-        deviations, at = [], 0
+        deviations: list[Deviation] = []
+        at = 0
         for rows in host.prefill(sample.features[:start], 0):
             count = rows["k_new0"].shape[1]
             deviations += self._rows(g.prefill_entry, rows, at, count)
@@ -222,7 +223,7 @@ class _Run:
         values = np.take_along_axis(scores, ids, axis=1)
         projected = np.asarray(outputs["hp"], np.float32)[0, :, 0].T[1:]
         chosen = select((values[None], ids[None]), projected[None], np.array([anchor]), weights=self.drafter.weights)
-        return chosen[0]
+        return np.asarray(chosen[0], np.int64)
 
 
 def deviation(found: npt.NDArray[Any], expected: F32) -> float:
