@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -36,11 +37,16 @@ sys.exit(run(sys.argv[split + 1 :]))
 """
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = write_pair(tmp_path_factory.mktemp("pair"))
+def write_inputs(root: Path) -> Path:
+    root.mkdir(exist_ok=True)
+    write_pair(root)
     (root / "profile.json").write_text(json.dumps(profile_json()))
     return root
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_inputs(tmp_path_factory.mktemp("pair"))
 
 
 def arguments(pair: Path, out: Path, *more: str) -> list[str]:
@@ -84,23 +90,16 @@ def test_a_failed_write_ends_in_code_5(pair: Path, tmp_path: Path, limit: int) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="drops root's rights in a child")
-def test_an_unwritable_parent_ends_in_code_5(pair: Path, tmp_path: Path) -> None:
+def test_an_unwritable_parent_ends_in_code_5() -> None:
     """Without the right to write beside the output nothing is begun."""
-    folder = tmp_path / "read-only"
-    folder.mkdir(mode=0o555)
-    for parent in (*pair.parents, *folder.parents):
-        if parent == tmp_path or parent.name.startswith("pytest"):
-            parent.chmod(0o755)
-    for path in (pair, *pair.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    command = [
-        sys.executable,
-        "-c",
-        DROPPED,
-        *arguments(pair, tmp_path / "as-root"),
-        "--",
-        *arguments(pair, folder / "q"),
-    ]
-    child = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert child.returncode == 5, child.stderr
-    assert [] == list(folder.iterdir())
+    with tempfile.TemporaryDirectory() as name:  # pytest keeps its own folders closed to other users
+        root = Path(name)
+        root.chmod(0o755)
+        pair = write_inputs(root / "pair")
+        folder = root / "read-only"
+        folder.mkdir(mode=0o555)
+        as_root, dropped = arguments(pair, root / "as-root"), arguments(pair, folder / "q")
+        command = [sys.executable, "-c", DROPPED, *as_root, "--", *dropped]
+        child = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert child.returncode == 5, child.stderr
+        assert [] == list(folder.iterdir())

@@ -195,6 +195,7 @@ def bound_files(pair: Pair) -> Iterator[Finding]:
         "CTR008",
         "SRC020",
         "PKG008",
+        "LIC005",
     ),
 )
 def bound_asset(pair: Pair) -> Iterator[Finding]:
