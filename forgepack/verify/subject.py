@@ -158,7 +158,7 @@ class Pair:
         )
         self.comparison: Input[Comparison] = Input(
             "comparison",
-            lambda: lineage.compare_with_emitted(self.program.value, geometry, recipe),
+            self._compare,
             depth=deep,
         )
         self.roles: Input[lineage.Roles] = Input(
@@ -183,6 +183,14 @@ class Pair:
         self.export_digest: Input[HeadDigest] = Input(
             "export_digest", lambda: lineage.export_head_digest(self.head.value), depth=deep
         )
+
+    def _compare(self) -> Comparison:
+        """Compare the program with the emitted one; another one that nothing attests is no fault of its own."""
+        geometry, recipe = self.profile.geometry, self.profile.recipe
+        comparison = lineage.compare_with_emitted(self.program.value, geometry, recipe)
+        if not comparison.same and not self.binding.available:
+            raise UnavailableError(self.binding)
+        return comparison
 
     @property
     def head_package(self) -> AssetFiles:
