@@ -298,7 +298,7 @@ def test_foreign_program_is_not_noise(foreign: Path, tmp_path: Path) -> None:
     profile = tiny_profile()
     draft, prefill = drafter_functions(profile.geometry, profile.recipe)
     body = draft.body
-    scaled = {"hp", "hidden"}
+    scaled = {"hp"}
     slower = replace(
         draft,
         body=lambda ops, x: {n: ops.mul(v, ops.scalar(2.0)) if n in scaled else v for n, v in body(ops, x).items()},
