@@ -108,16 +108,19 @@ def _samples(pair: Pair) -> Iterator[Sample]:
         return
     traces = pair.traces.value
     busy = [s for s in traces.sequences if s.positions.size]
-    limit = traces.blocks if pair.blocks is None else pair.blocks
-    each = -(-limit // max(1, len(busy)))
-    for sequence in busy[: -(-limit // each) if each else 0]:
-        positions = sequence.positions[:each]
-        yield Sample(
-            label=f"sequence {sequence.index}",
-            features=traces.features(sequence.index),
-            positions=positions,
-            anchors=sequence.tokens[positions].astype(np.int64),
-        )
+    for number, sequence in enumerate(busy):
+        positions = sequence.positions
+        if (
+            pair.blocks is not None
+        ):  # shared out evenly: the first blocks of each sequence, the rest to the first ones
+            positions = positions[: (pair.blocks + len(busy) - 1 - number) // len(busy)]
+        if positions.size:
+            yield Sample(
+                label=f"sequence {sequence.index}",
+                features=traces.features(sequence.index),
+                positions=positions,
+                anchors=sequence.tokens[positions].astype(np.int64),
+            )
 
 
 def synthetic_sample(geometry: Geometry) -> Sample:
