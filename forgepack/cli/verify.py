@@ -47,7 +47,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1, max=86400),
+    type=click.FloatRange(min=0.001, max=86400),
     default=600.0,
     show_default=True,
     metavar="SECONDS",
