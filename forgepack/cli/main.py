@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("schema", "Print a JSON Schema by name."),
 }
 
+COMPLETION = "_FORGEPACK_COMPLETE"
 EPILOG = """\b
 Exit codes:
   0    the command did its work; all required checks ran and passed
@@ -97,13 +98,15 @@ def run(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; errors go to stderr in one form."""
     talk = Talk()
     try:
-        result = forgepack.main(args=args, prog_name="forgepack", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        return _invoke(list(sys.argv[1:] if args is None else args))
     except ForgepackError as err:
         talk.error(err)
         return err.exit_code
     except click.exceptions.Exit as err:
         return err.exit_code
+    except click.exceptions.NoArgsIsHelpError as err:  # the command alone: its help, but nothing was done
+        click.echo(err.format_message(), err=True)
+        return UsageError.exit_code
     except click.ClickException as err:
         usage = err.ctx.get_usage() + "\n" if isinstance(err, click.UsageError) and err.ctx else ""
         click.echo(f"{usage}forgepack: error: {escape(err.format_message())}", err=True)
@@ -117,6 +120,16 @@ def run(args: Sequence[str] | None = None) -> int:
         if isinstance(err, SystemExit | GeneratorExit):
             raise
         return _internal(err)
+
+
+def _invoke(args: list[str]) -> int:
+    """Run the command as click's own main does, without its ways of ending (exit 1 for a closed pipe)."""
+    if COMPLETION in os.environ:
+        forgepack.main(args, prog_name="forgepack")
+    with forgepack.make_context("forgepack", args) as ctx:
+        result = forgepack.invoke(ctx)
+        sys.stdout.flush()
+    return result if isinstance(result, int) else 0
 
 
 def _os_failure(err: OSError) -> int:
