@@ -62,7 +62,7 @@ def sources(profile: Profile, target: Target, checkpoint: Path) -> Sources:
 
 
 @pytest.fixture(scope="module")
-def made(sources: Sources, profile: Profile, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def made_both(sources: Sources, profile: Profile, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("quants")
     for method in ("gptq", "rtn"):
         options = Options(method=method, threads=2)
@@ -72,14 +72,14 @@ def made(sources: Sources, profile: Profile, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def measured(
-    sources: Sources, made: dict[str, Path], profile: Profile, target: Target
+    sources: Sources, made_both: dict[str, Path], profile: Profile, target: Target
 ) -> dict[str, dict[str, Comparison]]:
     """Replay unquantized, RTN, GPTQ and the stale head on both trace files."""
     g = profile.geometry
     assert target.head is not None
     head, stale = open_head(target.head, g), open_head(read_safetensors(MINI.stale_head), g)
     base = CheckpointWeights(checkpoint=sources.checkpoint, geometry=g)
-    quants = {name: QuantWeights(quant=read_quant(root, g), base=base) for name, root in made.items()}
+    quants = {name: QuantWeights(quant=read_quant(root, g), base=base) for name, root in made_both.items()}
     chosen: dict[str, tuple[Any, Any]] = {"unquantized": (base, head)}
     chosen |= {name: (weights, head) for name, weights in quants.items()} | {"stale": (base, stale)}
     scale = profile.recipe.mask_scale
@@ -100,9 +100,9 @@ def test_the_recorded_blocks_are_reproduced(measured: dict[str, dict[str, Compar
     assert found.acceptance.mean > 2.0
 
 
-def test_gptq_has_the_lower_held_out_error(made: dict[str, Path], profile: Profile) -> None:
+def test_gptq_has_the_lower_held_out_error(made_both: dict[str, Path], profile: Profile) -> None:
     """On rows that it never saw GPTQ's error is below plain rounding's: in total, and for every matrix here."""
-    report = read_quant(made["gptq"], profile.geometry).report.raw
+    report = read_quant(made_both["gptq"], profile.geometry).report.raw
     total = report["totals"]["lut4"]["held_out"]
     assert total["quantized"] < 0.8 * total["rtn"]
     errors = {n: m["error"]["held_out"] for n, m in report["matrices"].items() if m["format"] == "lut4"}
