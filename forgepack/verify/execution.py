@@ -108,16 +108,19 @@ def _samples(pair: Pair) -> Iterator[Sample]:
         return
     traces = pair.traces.value
     busy = [s for s in traces.sequences if s.positions.size]
-    limit = traces.blocks if pair.blocks is None else pair.blocks
-    each = -(-limit // max(1, len(busy)))
-    for sequence in busy[: -(-limit // each) if each else 0]:
-        positions = sequence.positions[:each]
-        yield Sample(
-            label=f"sequence {sequence.index}",
-            features=traces.features(sequence.index),
-            positions=positions,
-            anchors=sequence.tokens[positions].astype(np.int64),
-        )
+    for number, sequence in enumerate(busy):
+        positions = sequence.positions
+        if (
+            pair.blocks is not None
+        ):  # shared out evenly: the first blocks of each sequence, the rest to the first ones
+            positions = positions[: (pair.blocks + len(busy) - 1 - number) // len(busy)]
+        if positions.size:
+            yield Sample(
+                label=f"sequence {sequence.index}",
+                features=traces.features(sequence.index),
+                positions=positions,
+                anchors=sequence.tokens[positions].astype(np.int64),
+            )
 
 
 def synthetic_sample(geometry: Geometry) -> Sample:
@@ -179,7 +182,8 @@ class _Run:
         g, sample = self.drafter.geometry, self.sample
         host = Host(session, g, feat_scale=feat_scale, embedding=self.drafter.embedding)
         start = int(sample.positions[0])
-        deviations, at = [], 0
+        deviations: list[Deviation] = []
+        at = 0
         for rows in host.prefill(sample.features[:start], 0):
             count = rows["k_new0"].shape[1]
             deviations += self._rows(g.prefill_entry, rows, at, count)
@@ -222,7 +226,7 @@ class _Run:
         values = np.take_along_axis(scores, ids, axis=1)
         projected = np.asarray(outputs["hp"], np.float32)[0, :, 0].T[1:]
         chosen = select((values[None], ids[None]), projected[None], np.array([anchor]), weights=self.drafter.weights)
-        return chosen[0]
+        return np.asarray(chosen[0], np.int64)
 
 
 def deviation(found: npt.NDArray[Any], expected: F32) -> float:

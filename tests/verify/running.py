@@ -61,7 +61,7 @@ def told(report: Report, ident: str) -> str:
 
 def explain_all(report: Report) -> str:
     """Return all failed and lost checks, for an assertion's message."""
-    shown = [c for c in report.checks if c.status == "fail" or report.refuses(c)]
+    shown = [c for c in report.checks if c.status == "fail" or (report.refuses(c) and c.cause is None)]
     lines = [f"{c.id} {c.status} cause={c.cause} {c.reason} {told(report, c.id)[:300]}" for c in shown]
     return "\n".join(lines)
 
