@@ -135,6 +135,15 @@ def _read_header(path: Path, read: Callable[[int], bytes], head: bytes, size: in
     if size < 8:
         raise _truncated(where, 8, size)
     length = _length(head)
+    if length > MAX_HEADER and length > size - 8:
+        raise CorruptError(
+            "the header's declared length is far beyond the file",
+            where=where,
+            expected=f"at most {size - 8} bytes",
+            found=f"{length} bytes",
+            hint="this is no safetensors file; fetch it again",
+            code="header",
+        )
     if length > MAX_HEADER:
         raise LimitError(
             "the header's declared length is over the limit",

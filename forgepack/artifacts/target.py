@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from tokenize import TokenError
 from typing import Any, TypeVar
 
 import numpy as np
@@ -153,11 +154,11 @@ def read_embedding(path: Path) -> Embedding:
             version = np.lib.format.read_magic(handle)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = read(handle, max_header_size=4096)
-        except (ValueError, EOFError, SyntaxError) as err:
+        except (ValueError, EOFError, SyntaxError, TokenError, RecursionError, MemoryError) as err:
             raise CorruptError("not a NumPy array", where=str(path), found=str(err)[:200], code="npy") from err
         offset = handle.tell()
         size = handle.seek(0, 2)
-    if dtype != np.float16 or fortran or len(shape) != 2:
+    if dtype != np.float16 or fortran or len(shape) != 2 or min(shape) < 1:
         found = f"{dtype} {shape} {'Fortran' if fortran else 'C'} order"
         raise CorruptError(
             "the embedding has another form",

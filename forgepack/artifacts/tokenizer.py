@@ -18,6 +18,7 @@ from forgepack.errors import CorruptError
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 MAX_BYTES = 64 << 20
+ID_STEP = 64
 _PIPELINE = ("normalizer", "pre_tokenizer", "post_processor", "decoder", "truncation", "padding")
 
 
@@ -124,3 +125,10 @@ def first_difference(left: Tokenizer, right: Tokenizer) -> tuple[int, str | None
         return None
     first = differing[0]
     return first, left.tokens.get(first), right.tokens.get(first), len(differing)
+
+
+def id_digests(tokens: Mapping[int, str], step: int = ID_STEP) -> tuple[str, ...]:
+    """Return eight hex digits for each run of ``step`` ids: 32 bits a run tell where ids moved."""
+    count = max(tokens, default=-1) + 1
+    runs = ([tokens.get(n) for n in range(start, min(start + step, count))] for start in range(0, count, step))
+    return tuple(digest_json(run)[:8] for run in runs)

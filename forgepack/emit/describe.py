@@ -17,6 +17,7 @@ from forgepack.artifacts.files import hash_file, read_bounded
 from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.target import MANIFEST_FILE, Target
+from forgepack.artifacts.tokenizer import ID_STEP, Tokenizer, id_digests
 from forgepack.artifacts.tree import JUNK, walk
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.coreai_backend.head_content import content_of_safetensors
@@ -97,6 +98,7 @@ def describe_target(target: Target, geometry: Geometry, note: Note | None = None
             "template_sha256": tokenizer.template_sha256,
             "settings_sha256": tokenizer.settings_sha256,
         },
+        "token_ids": describe_token_ids(tokenizer),
         "taps": describe_taps(geometry),
         "basis": describe_basis(target),
     }
@@ -133,6 +135,11 @@ def describe_mask_row(target: Target, geometry: Geometry) -> dict[str, Any]:
     """Return the mask token and the digest of its float16 embedding row."""
     row = target.embedding.row(geometry.mask_token)
     return {"token": geometry.mask_token, "sha256": sha256_hex(row.tobytes())}
+
+
+def describe_token_ids(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return which ids mean what, coarsely: digests of runs of ids, so that a moved token can be found again."""
+    return {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(id_digests(tokenizer.tokens))}
 
 
 def describe_taps(geometry: Geometry) -> dict[str, Any]:

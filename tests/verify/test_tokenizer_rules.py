@@ -30,7 +30,13 @@ def _swap_mask(raw: dict[str, Any]) -> None:
 
 
 CASES = [
-    Case(name="two tokens swapped", change=edit(TOKENIZER, _swap), depth="hash", roots=("TOK001",)),
+    Case(
+        name="two tokens swapped",
+        change=edit(TOKENIZER, _swap),
+        depth="hash",
+        roots=("TOK001",),
+        says=("ids 7 and 8 are exchanged", "2 ids differ", "id 7 is 'h' | id 7 is 'i'"),
+    ),
     Case(name="two added tokens swapped", change=edit(TOKENIZER, _swap_added), depth="hash", roots=("TOK001",)),
     Case(name="mask token moved", change=edit(TOKENIZER, _swap_mask), depth="hash", roots=("TOK001",)),
     Case(

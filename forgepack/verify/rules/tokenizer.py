@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forgepack.artifacts.tokenizer import ID_STEP, id_digests
 from forgepack.verify.binding import against, bound
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
+from forgepack.verify.tokens import find_moved
 
 _REMEDY = "restore tokenizer.json from the target's release"
 
@@ -29,7 +31,31 @@ def meaning(pair: Pair) -> Iterator[Finding]:
     """Ids, texts, merges, added tokens and pipeline have the digest of meaning that the sidecar states."""
     tokenizer = pair.tokenizer.value
     where = pair.place(tokenizer.path)
-    return against(pair, "target.tokenizer.semantic_sha256", tokenizer.semantic_sha256, where, subject="meaning")
+    path = "target.tokenizer.semantic_sha256"
+    for finding in against(pair, path, tokenizer.semantic_sha256, where, subject="meaning of the tokenizer"):
+        moved = find_moved(tokenizer.tokens, bound(pair, "target.token_ids"))
+        if moved is None:
+            yield finding
+        else:
+            expected, found = moved.expected or finding.expected, moved.found or finding.found
+            yield differing(finding.subject, where, expected=expected, found=found, message=moved.message)
+
+
+@rule(
+    "TOK007",
+    title="the binding's record of token ids is the tokenizer's",
+    why="it names the tokens that moved, should the tokenizer ever differ",
+    remedy="emit the package again",
+    depth="hash",
+    needs=("binding", "tokenizer"),
+    after=("TOK001",),
+)
+def token_ids(pair: Pair) -> Iterator[Finding]:
+    """Number of ids and digests of their runs are those that the sidecar states."""
+    tokenizer = pair.tokenizer.value
+    found = {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(id_digests(tokenizer.tokens))}
+    for key, value in found.items():
+        yield from against(pair, f"target.token_ids.{key}", value, pair.place(tokenizer.path), subject=f"ids, {key}")
 
 
 @rule(
