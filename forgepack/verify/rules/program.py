@@ -156,8 +156,8 @@ def _port(port: tuple[str, str, tuple[int, ...]] | None) -> str:
     remedy="emit the package again; a package of other tools can't be proven",
     depth="lineage",
     needs=("comparison",),
+    codes=("foreign-graph",),  # depth run gives up for the reason that is told here
     after=("PKG018",),
-    codes=("graph",),  # depth run gives up for the reason that is told here
 )
 def operations(pair: Pair) -> Iterator[Finding]:
     """Operations, wiring, inline numbers and places of constants are those of the emitted program."""
