@@ -43,6 +43,8 @@ CASES = [
     Case(name="output multiplier", change=put(CONFIG, "output_multiplier", value=0.196), roots=("CTR011",)),
     Case(name="softcapping", change=put(CONFIG, "final_logit_softcapping", value=20.0), roots=("CTR011",)),
     Case(name="causal", change=put(CONFIG, "is_causal", value=True), roots=("CTR011",)),
+    Case(name="tied to an embedding", change=put(CONFIG, "tie_word_embeddings", value=True), roots=("CTR011",)),
+    Case(name="tokens of a block", change=put(CONFIG, _DFLASH, "num_speculative_tokens", value=8), roots=("CTR011",)),
     Case(name="unknown key", change=put(CONFIG, _DFLASH, "d2t", value=[1]), roots=("CTR011",)),
     Case(name="two rope bases", change=put(CONFIG, "rope_theta", value=1e6), roots=("CTR012",)),
     Case(name="nested against outer", change=put(TARGET_CONFIG, "hidden_size", value=64), roots=("CTR012",)),
@@ -195,6 +197,12 @@ CASES = [
         depth="hash",
         roots=("PKG014",),
     ),
+    Case(
+        name="lock names one file in two cases",
+        change=edit(LOCK, lambda raw: raw["files"].append({**raw["files"][0], "path": "license"})),
+        sources=True,
+        roots=("PATH004",),
+    ),
     # tensors
     Case(
         name="tensor renamed",
@@ -229,6 +237,19 @@ CASES = [
         change=write(CHECKPOINT, b"\x08\0\0\0\0\0\0\0{}      "),
         sources=True,
         roots=("SRC004", "WGT001"),
+    ),
+    Case(
+        name="tensor with a hostile name",
+        change=header(CHECKPOINT, lambda h: h.update({"fc.weight\x1b[2J\u202e": h.pop("fc.weight")})),
+        sources=True,
+        roots=("SRC004", "WGT001", "WGT002"),
+        says=("\\x1b[2J\\u202e",),
+    ),
+    Case(
+        name="no table in the head",
+        change=header(HEAD, lambda h: h.update({"lm_head.weight": h.pop("lm_head.lut")})),
+        roots=("HEAD001",),
+        says=("lm_head.lut", "absent"),
     ),
     Case(
         name="head of another form",
@@ -323,6 +344,14 @@ def test_a_changed_layer_is_found(pair: Path) -> None:
     """Any file of the export counts, not only the head."""
     write(f"target/export/{EXPORT}/layer_03.safetensors", b"x" * 64)(pair)
     assert ["CTR023"] == roots(verified(pair, "hash"))
+
+
+def test_a_lost_file_of_the_export(pair: Path) -> None:
+    """A file that was skipped in a copy is missed by name, though what is left agrees with itself."""
+    remove(f"target/export/{EXPORT}/layer_05.safetensors")(pair)
+    report = verified(pair, "hash")
+    assert ["CTR023"] == roots(report)
+    assert "no file" in told(report, "CTR023")
 
 
 def test_an_unbound_file_warns(pair: Path) -> None:

@@ -39,6 +39,12 @@ def _twice(raw: dict[str, Any]) -> bytes:
     return json.dumps(raw).replace("{", f'{{"{CODEBOOK}": {entry}, ', 1).encode()
 
 
+def _two_forms(root: Path) -> None:
+    """Write one name in two Unicode forms: one file on macOS, two here."""
+    for name in ("caf\u00e9.bin", "cafe\u0301.bin"):
+        (root / "drafter" / name).write_bytes(b"x")
+
+
 def _move(raw: dict[str, Any], by: int) -> None:
     last = max(raw.values(), key=lambda entry: entry["data_offsets"][0])
     last["data_offsets"] = [n + by for n in last["data_offsets"]]
@@ -114,6 +120,13 @@ CASES = [
         change=bytes_of(EMBEDDING, lambda b: b.replace(b"<f2", b"<i2")),
         roots=("FMT016",),
     ),
+    *(
+        Case(name=f"path {value!r}", change=put(MANIFEST, "head", "file", value=value), roots=("PATH001",))
+        for value in (
+            *("../x", "/abs", "C:\\x", "C:x", "\\\\host\\s", "a/../../b", "a\\..\\b", "a//b", "a/"),
+            *("", ".", "..", "a\x00b", "con.aimodel", "nul", "a/COM1", "x.", "x ", "a\x1bb", "a:b"),
+        )
+    ),
     Case(name="path escape", change=put(MANIFEST, "head", "file", value="../../etc/x"), roots=("PATH001",)),
     Case(name="absolute path", change=put(MANIFEST, "chunks", 0, "file", value="/etc/x"), roots=("PATH001",)),
     Case(name="drive path", change=put(MANIFEST, "head", "file", value="C:x"), roots=("PATH001",)),
@@ -126,6 +139,7 @@ CASES = [
     Case(name="pipe", change=fifo(SELECTOR), roots=("PATH003",)),
     Case(name="pipe beside", change=fifo("drafter/pipe"), roots=("PATH003", "PKG010")),
     Case(name="folder in place", change=both(remove(CONFIG), lambda r: (r / CONFIG).mkdir()), roots=("PATH003",)),
+    Case(name="case collision of a Unicode form", change=_two_forms, roots=("PATH004", "PKG010")),
     Case(name="case collision", change=write("drafter/License", b"x"), roots=("PATH004", "PKG010")),
     Case(name="reserved name", change=write("drafter/con.md", b"x"), roots=("PATH005",)),
     Case(name="control in a name", change=write("drafter/a\x1b[2J.md", b"x"), roots=("PATH005",)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.verify.factory import tiny_profile
 from tests.verify.running import by_name, check_of, failed, refuse, roots, verified
-from tests.verify.sabotage import Case, edit, put, write
+from tests.verify.sabotage import SIDECAR, Case, edit, put, write
 
 TOKENIZER = "target/model/tokenizer.json"
 SETTINGS = "target/model/tokenizer_config.json"
@@ -39,6 +39,12 @@ CASES = [
     ),
     Case(name="two added tokens swapped", change=edit(TOKENIZER, _swap_added), depth="hash", roots=("TOK001",)),
     Case(name="mask token moved", change=edit(TOKENIZER, _swap_mask), depth="hash", roots=("TOK001",)),
+    Case(
+        name="count of ids in the sidecar",
+        change=put(SIDECAR, "forgepack", "target", "token_ids", "count", value=40),
+        depth="hash",
+        roots=("TOK007",),
+    ),
     Case(
         name="normaliser", change=put(TOKENIZER, "normalizer", value={"type": "NFC"}), depth="hash", roots=("TOK001",)
     ),

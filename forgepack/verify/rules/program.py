@@ -289,7 +289,7 @@ def structure(pair: Pair) -> Iterator[Finding]:
     why="the asset carries a digest of all fields that do not depend on it, those that nothing else proves included",
     remedy="restore the sidecar from the package's source, or emit it again",
     needs=("binding", "sidecar", "asset"),
-    after=("CTR", "NUM", "TAP", "SRC", "PKG00", "PKG015"),
+    after=("TAP", "HEAD", "VOC", "TOK", "WGT", "NUM", "SRC", "LIC", "CTR", "PKG00", "PKG015"),
 )
 def sidecar_digest(pair: Pair) -> Iterator[Finding]:
     """The asset's metadata states the digest of the sidecar without mb and forgepack.package."""

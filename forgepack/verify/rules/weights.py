@@ -139,6 +139,7 @@ def constants_found(pair: Pair) -> Iterator[Finding]:
     after=(
         "SRC019",
         "NUM00",
+        "WGT011",
     ),
 )
 def from_quant(pair: Pair) -> Iterator[Finding]:
@@ -156,6 +157,7 @@ def from_quant(pair: Pair) -> Iterator[Finding]:
     after=(
         "SRC018",
         "NUM00",
+        "WGT011",
     ),
 )
 def from_checkpoint(pair: Pair) -> Iterator[Finding]:
@@ -170,6 +172,7 @@ def from_checkpoint(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again",
     depth="lineage",
     needs=("roles",),
+    after=("WGT011",),
 )
 def fixed(pair: Pair) -> Iterator[Finding]:
     """Constants that depend on no source hold what the emitter's table says."""
@@ -183,7 +186,10 @@ def fixed(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again for this target",
     depth="lineage",
     needs=("roles", "head"),
-    after=("HEAD003",),
+    after=(
+        "HEAD003",
+        "WGT011",
+    ),
 )
 def from_head(pair: Pair) -> Iterator[Finding]:
     """Tables, indices and scales of each head part equal lm_head.safetensors, computed by the emitter's table."""
@@ -197,6 +203,7 @@ def from_head(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again for this target",
     depth="lineage",
     needs=("roles", "embedding"),
+    after=("WGT011",),
 )
 def mask_row(pair: Pair) -> Iterator[Finding]:
     """The baked-in row equals the embedding's row of the profile's mask token, bit for bit."""
