@@ -77,8 +77,13 @@ class Child:
         """The last part of what was printed, undecodable bytes replaced."""
         return bytes(self._noise).decode("utf-8", "replace")
 
-    def ask(self, request: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
-        """Return the child's answer; DamagedAssetError when none comes, or the error of ours that it answered."""
+    def ask(self, request: Mapping[str, Any], *, seconds: float, subject: str | None = None) -> dict[str, Any]:
+        """Return the child's answer; DamagedAssetError when none comes, or the error of ours that it answered.
+
+        ``subject`` is the asset that a failure is blamed on from now on.
+        """
+        if subject is not None:
+            self._subject = subject
         self._send(request)
         try:
             line = self._answers.get(timeout=seconds)

@@ -22,7 +22,7 @@ from forgepack.coreai_backend.head import Head, HeadPart
 from forgepack.coreai_backend.head_content import HeadContent, HeadDigest, content_of_program
 from forgepack.coreai_backend.process import Child, DamagedAssetError, Limits, error_from_json
 from forgepack.coreai_backend.program import AssetProgram, program_from_json
-from forgepack.errors import ForgepackError
+from forgepack.errors import ForgepackError, PlatformError
 
 CHILD = "forgepack.coreai_backend.child"
 _BASE_MEMORY = 6 << 30
@@ -66,17 +66,55 @@ def read_asset(
     Without ``digests`` the content of named constants is not looked at: enough for entry points and wiring.
     """
     require_coreai()
-    where = str(files.root)
+    with Child(CHILD, subject=str(files.root), limits=limits_for(files)) as child:
+        return _read(child, Wanted(files=files, head=head, digests=digests), seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An asset to be read, and what of it: see ``read_asset``."""
+
+    files: AssetFiles
+    head: bool = False
+    digests: bool = True
+
+
+def read_assets(
+    wanted: Mapping[str, Wanted], *, seconds: float = 120.0
+) -> dict[str, AssetReading | ForgepackError]:
+    """Read several assets, one child for as many as it lives through: each one's reading or its error by name.
+
+    ``seconds`` bounds each asset. PlatformError is raised: it is no one asset's fault.
+    """
+    require_coreai()
+    found: dict[str, AssetReading | ForgepackError] = {}
+    pending = list(wanted.items())
+    while pending:
+        largest = max((one.files for _, one in pending), key=lambda files: files.program_bytes)
+        with Child(CHILD, subject="the assets", limits=limits_for(largest)) as child:
+            alive = True
+            while pending and alive:
+                name, one = pending.pop(0)
+                try:
+                    found[name] = _read(child, one, seconds)
+                except PlatformError:
+                    raise
+                except ForgepackError as err:
+                    found[name] = err
+                    alive = not isinstance(err, DamagedAssetError)
+    return found
+
+
+def _read(child: Child, wanted: Wanted, seconds: float) -> AssetReading:
+    files, where = wanted.files, str(wanted.files.root)
     request: dict[str, Any] = {"command": "read", "program": str(files.program.resolve()), "where": where}
-    request |= {"head": head, "digests": digests}
-    with Child(CHILD, subject=where, limits=limits_for(files)) as child:
-        reply = child.ask(request, seconds=seconds)
-        noise = child.noise
+    request |= {"head": wanted.head, "digests": wanted.digests}
+    reply = child.ask(request, seconds=seconds, subject=where)
     try:
         program = program_from_json(reply["program"])
-        found = _head(reply["head"]) if head else None
+        found = _head(reply["head"]) if wanted.head else None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
-        raise _nonsense(files, noise) from err
+        raise _nonsense(files, child.noise) from err
     return AssetReading(files=files, program=program, head=found)
 
 

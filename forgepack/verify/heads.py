@@ -50,7 +50,7 @@ def target_source(pair: Pair) -> HeadSource:
     """Return the head in the target's own head package."""
     return HeadSource(
         name="head of the target's head package",
-        where=pair.place(pair.head_package.root),
+        where=pair.place(pair.head_program.value.files.root),
         digest=pair.target_head.value.digest,
         source=pair.head_program.value,
     )

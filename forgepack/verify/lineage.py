@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,11 +39,11 @@ class Roles:
     unmet: tuple[str, ...]
 
 
-def read_program(files: AssetFiles, seconds: float, *, digests: bool) -> AssetReading:
-    """Read an asset's program and its language-model head, with ``digests`` also every constant's digest."""
+def read_program(files: AssetFiles, seconds: float) -> AssetReading:
+    """Read the drafter's program, every constant's digest and the language-model head in it."""
     from forgepack.coreai_backend.reader import read_asset
 
-    return read_asset(files, head=True, digests=digests, seconds=seconds)
+    return read_asset(files, head=True, seconds=seconds)
 
 
 def required_head(reading: AssetReading) -> FoundHead:
@@ -63,18 +64,17 @@ def read_packages(build: Path, names: tuple[str, ...], *, links: bool) -> Parsed
     return Parsed(value=found, faults=tuple(faults))
 
 
-def read_programs(packages: Mapping[str, AssetFiles], seconds: float) -> Parsed[Mapping[str, AssetReading]]:
-    """Read the entry points of several packages; each fault is kept, the others are still read."""
-    from forgepack.coreai_backend.reader import read_asset
+def read_programs(
+    packages: Mapping[str, AssetFiles], head: str, seconds: float
+) -> Parsed[Mapping[str, AssetReading]]:
+    """Read the entry points of the target's packages, of ``head`` also its head; each fault is kept."""
+    from forgepack.coreai_backend.reader import AssetReading, Wanted, read_assets
 
-    found: dict[str, AssetReading] = {}
-    faults: list[ForgepackError] = []
-    for name, files in sorted(packages.items()):
-        try:
-            found[name] = read_asset(files, digests=False, seconds=seconds)
-        except ForgepackError as err:
-            faults.append(err)
-    return Parsed(value=found, faults=tuple(faults))
+    wanted = {name: Wanted(files=files, head=name == head, digests=False) for name, files in sorted(packages.items())}
+    results = read_assets(wanted, seconds=seconds)
+    found = {name: result for name, result in results.items() if isinstance(result, AssetReading)}
+    faults = tuple(result for result in results.values() if isinstance(result, ForgepackError))
+    return Parsed(value=found, faults=faults)
 
 
 @functools.cache
@@ -83,6 +83,12 @@ def expected_program(geometry: Geometry, recipe: Recipe) -> AssetProgram:
     from forgepack.emit.author import expected_program as author
 
     return author(geometry, recipe)
+
+
+def settle_expected(geometry: Geometry, recipe: Recipe) -> None:
+    """Author the expected program early; an error of it is told where the program is asked for."""
+    with contextlib.suppress(ForgepackError):
+        expected_program(geometry, recipe)
 
 
 def compare_with_emitted(reading: AssetReading, geometry: Geometry, recipe: Recipe) -> Comparison:

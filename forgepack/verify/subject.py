@@ -29,7 +29,6 @@ from forgepack.artifacts.target import (
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.artifacts.tree import Entry, walk
-from forgepack.errors import ForgepackError
 from forgepack.profile import Profile
 from forgepack.verify import lineage
 from forgepack.verify.hashing import Digests, hash_files, planned_files
@@ -167,7 +166,7 @@ class Pair:
     def _add_lineage(self) -> None:
         geometry, recipe, deep = self.profile.geometry, self.profile.recipe, Depth.LINEAGE
         self.program: Input[AssetReading] = Input(
-            "program", lambda: lineage.read_program(self.asset.value, self.seconds, digests=True), depth=deep
+            "program", lambda: lineage.read_program(self.asset.value, self.seconds), depth=deep
         )
         self.comparison: Input[Comparison] = Input(
             "comparison",
@@ -182,16 +181,16 @@ class Pair:
         self.package_head: Input[FoundHead] = Input(
             "package_head", lambda: lineage.required_head(self.program.value), depth=deep
         )
+        self.target_programs: Input[Mapping[str, AssetReading]] = Input(
+            "target_programs",
+            lambda: lineage.read_programs(self.packages.value, self.manifest.value.head_file, self.seconds),
+            depth=deep,
+        )
         self.head_program: Input[AssetReading] = Input(
-            "head_program", lambda: lineage.read_program(self.head_package, self.seconds, digests=False), depth=deep
+            "head_program", lambda: self.target_program(self.manifest.value.head_file), depth=deep
         )
         self.target_head: Input[FoundHead] = Input(
             "target_head", lambda: lineage.required_head(self.head_program.value), depth=deep
-        )
-        self.chunk_programs: Input[Mapping[str, AssetReading]] = Input(
-            "chunk_programs",
-            lambda: lineage.read_programs(self.chunk_packages(), self.seconds),
-            depth=deep,
         )
         self.export_digest: Input[HeadDigest] = Input(
             "export_digest", lambda: lineage.export_head_digest(self.head.value), depth=deep
@@ -212,18 +211,13 @@ class Pair:
             raise UnavailableError(self.binding)
         return comparison
 
-    @property
-    def head_package(self) -> AssetFiles:
-        """The plain files of the target's own head package; UnavailableError when it can't be read."""
-        files = self.packages.value.get(self.manifest.value.head_file)
-        if files is None:
-            raise UnavailableError(self.packages)
-        return files
-
-    def chunk_packages(self) -> dict[str, AssetFiles]:
-        """Return the plain files of the target's chunk packages, those that can be read."""
-        names = {chunk.file for chunk in self.manifest.value.chunks}
-        return {name: files for name, files in self.packages.value.items() if name in names}
+    def target_program(self, name: str) -> AssetReading:
+        """Return the program of one of the target's packages; UnavailableError when it could not be read."""
+        reading = self.target_programs.value.get(name)
+        if reading is None:
+            lost = self.target_programs if name in self.packages.value else self.packages
+            raise UnavailableError(lost)
+        return reading
 
     def read_ahead(self) -> None:
         """Read what takes long at this depth two at a time: programs in their children, the bytes meanwhile."""
@@ -231,19 +225,12 @@ class Pair:
             return
         for shared in (self.asset, self.manifest, self.packages, self.binding, self.head):
             shared.settle()
-        slow = (self.program, self.head_program, self.chunk_programs, self.export_digest)
+        slow = (self.program, self.target_programs, self.export_digest)
         with ThreadPoolExecutor(2) as pool:
             pending = [pool.submit(one.settle) for one in slow]
-            pending.append(pool.submit(self._author_expected))
+            pending.append(pool.submit(lineage.settle_expected, self.profile.geometry, self.profile.recipe))
             for one in pending:
                 one.result()
-
-    def _author_expected(self) -> None:
-        """Make the expected program early; an error of it is told where the program is asked for."""
-        try:
-            lineage.expected_program(self.profile.geometry, self.profile.recipe)
-        except ForgepackError:
-            return
 
     def inputs(self) -> tuple[Input[Any], ...]:
         """Return every input, in the order of their definition."""

@@ -173,15 +173,13 @@ def operations(pair: Pair) -> Iterator[Finding]:
     why="a missing entry point is found at the first call, or another is taken in its place",
     remedy="restore the package from the target's release",
     depth="lineage",
-    needs=("manifest", "chunk_programs"),
+    needs=("manifest", "target_programs"),
 )
 def target_entries(pair: Pair) -> Iterator[Finding]:
     """Each chunk's program has exactly the entry points of its manifest entry."""
     manifest = pair.manifest.value
     for number, chunk in enumerate(manifest.chunks):
-        reading = pair.chunk_programs.value.get(chunk.file)
-        if reading is None:
-            continue
+        reading = pair.target_program(chunk.file)
         found = sorted(f.name for f in reading.program.functions)
         if found != sorted(set(chunk.entries)):
             where = pair.place(manifest.path, f"chunks[{number}].entries")

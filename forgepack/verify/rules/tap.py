@@ -186,15 +186,13 @@ def last_layer(pair: Pair) -> Iterator[Finding]:
     why="a tap that no program returns leaves the drafter with another layer's features, or none",
     remedy="build the target with the taps of this drafter",
     depth="lineage",
-    needs=("manifest", "chunk_programs"),
+    needs=("manifest", "target_programs"),
 )
 def exported(pair: Pair) -> Iterator[Finding]:
     """Each entry point of a chunk returns tap<i> for every tap inside it, y for one on its last layer."""
     manifest = pair.manifest.value
     for number, chunk in enumerate(manifest.chunks):
-        reading = pair.chunk_programs.value.get(chunk.file)
-        if reading is None:
-            continue
+        reading = pair.target_program(chunk.file)
         first, last = chunk.layers
         asked = [tap for tap in pair.profile.geometry.taps if first <= tap <= last]
         for function in reading.program.functions:
@@ -216,13 +214,13 @@ def exported(pair: Pair) -> Iterator[Finding]:
     remedy="build the target with the taps of this drafter",
     severity="warning",
     depth="lineage",
-    needs=("manifest", "chunk_programs"),
+    needs=("manifest", "target_programs"),
 )
 def no_other_taps(pair: Pair) -> Iterator[Finding]:
     """Outputs of chunks named tap<i> are taps of the profile."""
     expected = {f"tap{tap}" for tap in pair.profile.geometry.taps}
-    for name, reading in sorted(pair.chunk_programs.value.items()):
-        for function in reading.program.functions:
+    for name in sorted({chunk.file for chunk in pair.manifest.value.chunks}):
+        for function in pair.target_program(name).program.functions:
             other = [port.name for port in function.outputs if _is_tap(port.name) and port.name not in expected]
             if other:
                 where = pair.place(pair.sources.target.build / name, function.name)
