@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.aimodel import PROGRAM_FILE, hash_program, read_asset_files
+from forgepack.artifacts.aimodel import read_asset_files
 from forgepack.artifacts.checkpoint import tensor_faults
-from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.safetensors_file import DTYPES, SafetensorsFile, read_safetensors
 from forgepack.artifacts.sidecar import read_sidecar
 from forgepack.artifacts.tree import walk
@@ -33,6 +32,7 @@ from forgepack.geometry import Geometry, codebook_tensors, int8_matrices, lut_ma
 from forgepack.packing import unpack_u4
 from forgepack.profile import Profile, Recipe
 from forgepack.quantize.folds import lut_factor, scale_factor
+from forgepack.release.drafter_identity import package_files
 from forgepack.verify.layout import SELECTOR_FILE, find_layout
 from forgepack.verify.lineage import compare_with_emitted
 
@@ -139,10 +139,7 @@ def open_package(path: Path, profile: Profile, *, seconds: float = SECONDS) -> I
     layout = find_layout(path, walk(path), profile.package)
     files = read_asset_files(layout.asset)
     selector = _read_selector(path / SELECTOR_FILE, profile.geometry)
-    digests = {
-        f"{layout.asset.name}/{PROGRAM_FILE}": hash_program(files),
-        SELECTOR_FILE: hash_file(selector.path)[1],
-    }
+    digests = package_files(layout)
     reading = read_asset(files, digests=False, seconds=seconds)
     roles = _roles(reading, profile)
     with open_constants(reading, list(roles.values()), seconds=seconds) as payloads:

@@ -11,20 +11,15 @@ import pytest
 from forgepack.artifacts.safetensors_file import SafetensorsWriter
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
-from tests.synthetic import make_head, profile_json, write_tensors
-from tests.synthetic_files import EXPORT, write_pair
+from tests.cli.quantized import build_quantized
+from tests.synthetic import make_head, write_tensors
+from tests.synthetic_files import EXPORT
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a synthetic pair with a GPTQ and an RTN quantization of it."""
-    root = write_pair(tmp_path_factory.mktemp("pair"))
-    (root / "profile.json").write_text(json.dumps(profile_json()))
-    for name, method in (("gptq", "gptq"), ("rtn", "rtn")):
-        paths = ["--traces", str(root / "bound.npz"), "--target", str(root / "target"), "--out", str(root / name)]
-        named = ["--profile", str(root / "profile.json"), "--method", method, "-q"]
-        assert run(["quantize", str(root / "checkpoint"), *paths, *named]) == 0
-    return root
+    return build_quantized(tmp_path_factory.mktemp("pair"))
 
 
 def replay(pair: Path, *paths: Path, more: tuple[str, ...] = ()) -> int:
