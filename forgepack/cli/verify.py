@@ -34,13 +34,20 @@ FOLDER = click.Path(path_type=Path)
     show_default=True,
     help="How deep to look: headers, all bytes, every constant and its source, or both entries run.",
 )
+@click.option("--traces", type=FOLDER, metavar="FILE", help="At depth run: recorded sequences to run the package on.")
+@click.option(
+    "--blocks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="At depth run: about this many blocks of the traces, not all.",
+)
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Also write the report to FILE.")
 @click.option("--strict", is_flag=True, help="Let warnings refuse, too.")
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1, max=86400),
+    type=click.FloatRange(min=0.001, max=86400),
     default=600.0,
     show_default=True,
     metavar="SECONDS",
@@ -59,6 +66,8 @@ def verify(  # noqa: PLR0913  (one parameter an option)
     quant: Path | None,
     checkpoint: Path | None,
     depth: str,
+    traces: Path | None,
+    blocks: int | None,
     format_name: str,
     reports: tuple[str, ...],
     strict: bool,
@@ -80,10 +89,11 @@ def verify(  # noqa: PLR0913  (one parameter an option)
         export=target_export,
         quant=quant,
         checkpoint=checkpoint,
+        traces=traces,
         allow_links=allow_links,
     )
     outputs = [_parse_output(text, sources) for text in reports]
-    pair = Pair(sources, profile, Depth[depth.upper()], seconds=timeout)
+    pair = Pair(sources, profile, Depth[depth.upper()], seconds=timeout, blocks=blocks)
     report = run_rules(pair, strict=strict, progress=talk.detail)
     for name, path in outputs:
         _write(path, render_report(report, name))

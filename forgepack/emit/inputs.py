@@ -15,9 +15,10 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import require_locked
 from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.target import Target
+from forgepack.artifacts.tree import walk
 from forgepack.coreai_backend.reader import read_asset
 from forgepack.emit.constant_spec import Array, Sources
-from forgepack.emit.describe import Note, describe_checkpoint, describe_quantization, describe_target
+from forgepack.emit.describe import Note, describe_checkpoint, describe_quantization, describe_target, gather
 from forgepack.emit.table import MASK_ROW, MASK_SCALE
 from forgepack.errors import IdentityError, MissingError
 from forgepack.profile import Profile
@@ -51,6 +52,15 @@ def input_state(inputs: EmitInputs) -> list[tuple[str, int, int]]:
     return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
 
 
+def input_bytes(inputs: EmitInputs) -> int:
+    """Return about how many bytes ``identify`` will read, for the display of progress."""
+    paths = inputs.target.paths
+    folders = [paths.build] + ([] if paths.export is None else [paths.export])
+    files = sum(entry.size for folder in folders for entry in walk(folder))
+    locked = sum(file.bytes for file in inputs.checkpoint.lock.files)
+    return files + locked + inputs.quant.tensors.size + inputs.target.embedding.path.stat().st_size
+
+
 def package_sources(inputs: EmitInputs, profile: Profile) -> Sources:
     """Return the lookup that the constant table asks: quant, checkpoint, head, mask row, mask scale."""
     head = inputs.target.head
@@ -82,11 +92,17 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     """
     if inputs.target.head is None:
         raise _no_export(inputs.target)
-    _check_checkpoint(inputs.checkpoint, profile, note)
-    checkpoint = describe_checkpoint(inputs.checkpoint)
-    _check_quant_bytes(inputs.quant, note)
-    target = describe_target(inputs.target, profile.geometry, note)
-    found = Identity(checkpoint=checkpoint, target=target, quantization=describe_quantization(inputs.quant))
+    _, _, target = gather(
+        lambda: _check_checkpoint(inputs.checkpoint, profile, note),
+        lambda: _check_quant_bytes(inputs.quant, note),
+        lambda: describe_target(inputs.target, profile.geometry, note),
+        workers=3,
+    )
+    found = Identity(
+        checkpoint=describe_checkpoint(inputs.checkpoint),
+        target=target,
+        quantization=describe_quantization(inputs.quant),
+    )
     for what, where, expected, other in _bonds(inputs, profile, found):
         if expected != other:
             raise _foreign(what, where, str(expected), str(other))

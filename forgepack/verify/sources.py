@@ -24,6 +24,7 @@ class Sources:
     root: Path | None
     quant: Path | None
     checkpoint: Path | None
+    traces: Path | None
     named: dict[str, str]
     allow_links: bool = False
 
@@ -36,6 +37,7 @@ class Sources:
             "export": self.target.export,
             "quant": self.quant,
             "checkpoint": self.checkpoint,
+            "traces": self.traces,
             "target": self.root,
         }
         return {role: path for role, path in parts.items() if path is not None}
@@ -63,6 +65,7 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
     export: Path | None = None,
     quant: Path | None = None,
     checkpoint: Path | None = None,
+    traces: Path | None = None,
     allow_links: bool = False,
 ) -> Sources:
     """Locate every part; UsageError for a path that does not exist or is not a folder."""
@@ -70,6 +73,8 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
     for path, name in ((quant, "the quantized drafter's folder"), (checkpoint, "the checkpoint's folder")):
         if path is not None:
             _demand_folder(path, name)
+    if traces is not None and not traces.exists():
+        raise UsageError("the traces do not exist", where=str(traces), hint="check the path")
     paths = _locate(_absolute(target), model=_absolute(model), build=_absolute(build), export=_absolute(export))
     given = {
         "drafter": drafter,
@@ -79,6 +84,7 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
         "export": export,
         "quant": quant,
         "checkpoint": checkpoint,
+        "traces": traces,
     }
     return Sources(
         drafter=Path(os.path.abspath(drafter)),  # noqa: PTH100  (links stay as they are named)
@@ -86,6 +92,7 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
         root=_absolute(target),
         quant=_absolute(quant),
         checkpoint=_absolute(checkpoint),
+        traces=_absolute(traces),
         named={role: path.as_posix() for role, path in given.items() if path is not None},
         allow_links=allow_links,
     )

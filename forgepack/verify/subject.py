@@ -27,6 +27,7 @@ from forgepack.artifacts.target import (
     read_manifest,
 )
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
+from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.artifacts.tree import Entry, walk
 from forgepack.errors import ForgepackError
 from forgepack.profile import Profile
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison
     from forgepack.coreai_backend.head_content import HeadDigest
     from forgepack.coreai_backend.reader import AssetReading, FoundHead
+    from forgepack.verify.execution import Execution
 
 T = TypeVar("T")
 Tree = tuple[Entry, ...]
@@ -67,16 +69,26 @@ NO_ROOT = "the target's parts were named apart, without a release root"
 NO_NOTICE = "the profile's checkpoint has no notice"
 NO_QUANT = "no --quant was given"
 NO_CHECKPOINT = "no --checkpoint was given"
+NO_TRACES = "no --traces were given"
 
 
 class Pair:
     """A drafter package, its target, and where given the quantized drafter and the checkpoint it came from."""
 
-    def __init__(self, sources: Sources, profile: Profile, depth: Depth, *, seconds: float = 600.0) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        profile: Profile,
+        depth: Depth,
+        *,
+        seconds: float = 600.0,
+        blocks: int | None = None,
+    ) -> None:
         self.sources = sources
         self.profile = profile
         self.depth = depth
         self.seconds = seconds
+        self.blocks = blocks
         # Raises for a folder that can't be listed or holds no package: then there is nothing to report on.
         entries = walk(sources.drafter)
         self.tree: Input[Tree] = Input("tree", lambda: entries)
@@ -86,6 +98,7 @@ class Pair:
         self._add_sources()
         self._add_bytes()
         self._add_lineage()
+        self._add_run()
 
     def _add_package(self) -> None:
         root, layout = self.sources.drafter, self.layout
@@ -158,7 +171,7 @@ class Pair:
         )
         self.comparison: Input[Comparison] = Input(
             "comparison",
-            lambda: lineage.compare_with_emitted(self.program.value, geometry, recipe),
+            self._compare,
             depth=deep,
         )
         self.roles: Input[lineage.Roles] = Input(
@@ -183,6 +196,21 @@ class Pair:
         self.export_digest: Input[HeadDigest] = Input(
             "export_digest", lambda: lineage.export_head_digest(self.head.value), depth=deep
         )
+
+    def _add_run(self) -> None:
+        geometry, traces = self.profile.geometry, self.sources.traces
+        self.traces: Input[TraceSet] = self._file(
+            "traces", traces, lambda path: read_traces(path, geometry), absent=NO_TRACES, depth=Depth.RUN
+        )
+        self.execution: Input[Execution] = Input("execution", lambda: lineage.run_package(self), depth=Depth.RUN)
+
+    def _compare(self) -> Comparison:
+        """Compare the program with the emitted one; another one that nothing attests is no fault of its own."""
+        geometry, recipe = self.profile.geometry, self.profile.recipe
+        comparison = lineage.compare_with_emitted(self.program.value, geometry, recipe)
+        if not comparison.same and not self.binding.available:
+            raise UnavailableError(self.binding)
+        return comparison
 
     @property
     def head_package(self) -> AssetFiles:
