@@ -24,6 +24,7 @@ _WORDS = {
     title="the package carries the checkpoint's licence",
     why="without its licence the weights may not be passed on",
     remedy="copy LICENSE from the checkpoint; forgepack emit does",
+    over=("licence",),
     codes=("licence-missing", "licence-empty"),
 )
 def licence(pair: Pair) -> Iterator[Finding]:
@@ -36,6 +37,7 @@ def licence(pair: Pair) -> Iterator[Finding]:
     title="the package carries the checkpoint's notice",
     why="the licence demands that the notice goes with the weights",
     remedy="copy NOTICE from the checkpoint; forgepack emit does",
+    over=("notice",),
     codes=("notice-missing", "notice-empty"),
 )
 def notice(pair: Pair) -> Iterator[Finding]:
