@@ -24,7 +24,7 @@ from benchmarks.target import export_name, write_target
 from benchmarks.traces import write_traces
 from benchmarks.weights import write_checkpoint
 from forgepack.artifacts.files import hash_file
-from forgepack.canonical import dump_canonical
+from forgepack.canonical import dump_canonical, dump_compact
 from forgepack.geometry import Geometry, checkpoint_tensors
 from forgepack.parallel import Pool, open_pool
 
@@ -74,9 +74,9 @@ class _Build:
     rehash: bool
     record: dict[str, Any] = field(default_factory=dict)
 
-    def part(self, name: str, write: Callable[[Path], None]) -> list[dict[str, Any]]:
-        """Take the part if it is as recorded, else write it; return its files."""
-        folder, sources = self.release.root / name, _source_digest(name)
+    def part(self, name: str, write: Callable[[Path], None], inputs: bytes = b"") -> list[dict[str, Any]]:
+        """Take the part if it is as recorded for the same sources and ``inputs``, else write it; return its files."""
+        folder, sources = self.release.root / name, _source_digest(name, inputs)
         known = self.record["parts"].get(name, {})
         if known.get("sources") == sources and _unchanged(folder, known["files"], self.rehash):
             self.tell(f"{name}: taken as it is")
@@ -117,7 +117,7 @@ def make_release(
         weights = build.part("checkpoint", lambda root: write_checkpoint(root, scale, build.noise, pool))
         target = build.part("target", lambda root: write_target(root, scale, build.noise, pool))
         identity = _identity(scale, {f["path"]: f["sha256"] for f in (*weights, *target)})
-        build.part("traces", lambda root: _write_both(root, build, identity))
+        build.part("traces", lambda root: _write_both(root, build, identity), dump_compact(identity))
     return release
 
 
@@ -174,9 +174,9 @@ def _read_record(path: Path, scale: str, seed: int) -> dict[str, Any]:
     return {**head, "parts": {}}
 
 
-def _source_digest(part: str) -> str:
-    """Return the digest of the modules that decide a part's content."""
-    digest = hashlib.sha256()
+def _source_digest(part: str, inputs: bytes) -> str:
+    """Return the digest of the modules, and of the other inputs, that decide a part's content."""
+    digest = hashlib.sha256(inputs)
     for name in (*_SHARED, *_SOURCES[part]):
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return digest.hexdigest()

@@ -38,10 +38,11 @@ def pack_u4(indices: U8Array) -> U8Array:
             found=str(int(flat[where])),
             code="u4-range",
         )
-    out = np.zeros(packed_bytes(flat.size), np.uint8)
-    out[: flat.size // 2] = flat[1::2]
-    out <<= 4
-    out |= flat[0::2]
+    if flat.size % 2:
+        flat = np.append(flat, np.uint8(0))
+    # A pair read as one little-endian number is low + 256·high: shifted by 4 and joined, its low byte is the result.
+    pairs = np.ascontiguousarray(flat).view("<u2")
+    out: U8Array = ((pairs >> 4) | pairs).astype(np.uint8)
     return out
 
 

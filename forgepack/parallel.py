@@ -4,6 +4,9 @@ A matrix product may differ in its last bits when BLAS itself splits it over ano
 OpenBLAS 0.3.31, float64, 777 x 640 x 1311). So BLAS is pinned to one thread, work is split here at places that
 depend on the shapes alone, and every tile is computed by one call in one thread. NumPy and BLAS release the
 interpreter's lock inside the calls, so two workers do use two cores.
+
+Overflow and invalid operations are silent inside a pool: whoever uses a result checks that it is finite, and names
+the matrix or block, where a warning could not.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from forgepack.errors import UsageError
 
@@ -33,7 +38,7 @@ class Pool:
             for task in tasks:
                 task()
             return
-        futures = [self.executor.submit(task) for task in tasks]
+        futures = [self.executor.submit(_quietly, task) for task in tasks]
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
@@ -48,6 +53,12 @@ class Pool:
         self.run([partial(task, span) for span in spans(total, step)])
 
 
+def _quietly(task: Callable[[], None]) -> None:
+    """Run a task with NumPy's warnings off: the setting belongs to a thread."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        task()
+
+
 def spans(total: int, step: int) -> list[slice]:
     """Return consecutive slices of length ``step`` that cover 0..total-1; the last may be shorter."""
     return [slice(start, min(start + step, total)) for start in range(0, total, step)]
@@ -60,7 +71,7 @@ def open_pool(workers: int) -> Iterator[Pool]:
 
     if not 1 <= workers <= MAX_WORKERS:
         raise UsageError("the number of threads is out of range", expected=f"1..{MAX_WORKERS}", found=str(workers))
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         if workers == 1:
             yield Pool(workers=1, executor=None)
             return
@@ -76,7 +87,6 @@ def blas_identity() -> dict[str, Any]:
 
     The number of workers is left out, since results do not depend on it.
     """
-    import numpy as np
     import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be listed)
     from scipy import __version__ as scipy_version
     from threadpoolctl import threadpool_info

@@ -76,9 +76,10 @@ class LiveProgress:
 
     def __call__(self, progress: Progress) -> None:
         """Take one moment of the work."""
-        file = escape(progress.path or "the hub")
+        file = escape(progress.path)
         if progress.phase == "retry":
-            self._console.print(f"fetch: {file}: {escape(progress.note)}", markup=False, highlight=False)
+            line = f"fetch: {file or 'the hub'}: {escape(progress.note)}"
+            self._console.print(line, markup=False, highlight=False)
             return
         if self._shown != (progress.phase, progress.path):
             if self._task is not None:

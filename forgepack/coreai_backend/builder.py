@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,9 @@ from typing import Any
 from forgepack.coreai_backend import bindings
 from forgepack.coreai_backend.bindings import RawModule, Tensor
 from forgepack.coreai_backend.constants import ConstantLookup
+from forgepack.coreai_backend.extract import ProgramReader
 from forgepack.coreai_backend.ops import Ops
+from forgepack.coreai_backend.program import AssetProgram
 from forgepack.errors import InternalError
 from forgepack.geometry import Shape
 
@@ -29,10 +30,13 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """An authored program, ready to be written; it keeps the constants' buffers alive."""
+    """An authored program, ready to be written; it keeps the constants' buffers alive.
+
+    ``trace`` is its structure as a reader will find it, constants under their names and without content.
+    """
 
     raw: RawModule
-    constants: tuple[str, ...]
+    trace: AssetProgram
 
 
 def build_program(functions: Sequence[Function], constants: ConstantLookup) -> Program:
@@ -51,8 +55,11 @@ def build_program(functions: Sequence[Function], constants: ConstantLookup) -> P
     with bindings.authoring() as raw:
         for function in functions:
             _insert(function, resource)
-    _refuse_unnamed(raw, attributes)
-    return Program(raw=raw, constants=tuple(sorted(attributes)))
+    trace = ProgramReader(raw, digests=False).program
+    foreign = sorted({c.name for c in trace.constants if c.name is not None} - set(attributes))
+    if foreign:
+        raise InternalError("a constant was given a name that changes on every run", found=foreign[0])
+    return Program(raw=raw, trace=trace)
 
 
 def _insert(function: Function, resource: Callable[[str], Any]) -> None:
@@ -76,12 +83,3 @@ def _check_result(function: str, name: str, shape: Shape, value: Tensor) -> None
         raise InternalError(
             "a function computes another type", where=f"{function}.{name}", expected=expected, found=found
         )
-
-
-def _refuse_unnamed(raw: RawModule, names: Mapping[str, Any]) -> None:
-    """Raise InternalError if any stored buffer has a name that we did not give it."""
-    text = raw.module.operation.get_asm(large_elements_limit=4, large_resource_limit=4)
-    found = set(re.findall(r'dense_resource<(?:"([^"]*)"|([^>"]*))>', text))
-    foreign = sorted({quoted or plain for quoted, plain in found} - set(names))
-    if foreign:
-        raise InternalError("a constant was given a name that changes on every run", found=foreign[0])

@@ -16,7 +16,6 @@ from forgepack.coreai_backend.asset_writer import AssetMetadata, write_asset
 from forgepack.coreai_backend.builder import build_program
 from forgepack.coreai_backend.child_process import serve
 from forgepack.coreai_backend.constants import NamedConstant, payload_bytes
-from forgepack.coreai_backend.extract import ProgramReader
 from forgepack.coreai_backend.program import program_to_json
 from forgepack.emit.graph import drafter_functions
 from forgepack.emit.table import constant_table
@@ -40,13 +39,7 @@ def build(request: Mapping[str, Any]) -> dict[str, Any]:
 
     program = build_program(drafter_functions(geometry, recipe), lookup)
     asset = write_asset(program, Path(request["folder"]), AssetMetadata(**request["metadata"]))
-    structure = ProgramReader(program.raw, digests=False).program.digest
-    return {
-        "bytes": asset.program_bytes,
-        "sha256": asset.program_sha256,
-        "trace": structure,
-        "constants": program.constants,
-    }
+    return {"bytes": asset.program_bytes, "sha256": asset.program_sha256, "trace": program.trace.digest}
 
 
 def expected(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,8 +56,7 @@ def expected(request: Mapping[str, Any]) -> dict[str, Any]:
         data = zeros[: payload_bytes(spec.dtype, spec.shape)]
         return NamedConstant(name=role, dtype=spec.dtype, shape=spec.shape, data=data)
 
-    program = build_program(drafter_functions(geometry, recipe), placeholder)
-    return {"program": program_to_json(ProgramReader(program.raw, digests=False).program)}
+    return {"program": program_to_json(build_program(drafter_functions(geometry, recipe), placeholder).trace)}
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ them leaf by leaf. Paths are relative to the part of the target that holds the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -70,22 +71,25 @@ def describe_target(target: Target, geometry: Geometry, note: Note | None = None
 
     ``head``, and the files of the export, are null where the target comes without its export.
     """
-    manifest, tokenizer, paths = target.manifest, target.tokenizer, target.paths
-    files = {n: f for n, f in describe_folder(paths.build, "coreai", note).items() if n != f"coreai/{MANIFEST_FILE}"}
-    if paths.export is not None:
-        files |= describe_folder(paths.export, "export", note)
+    manifest, tokenizer, paths, head = target.manifest, target.tokenizer, target.paths, target.head
+    export = paths.export
+    build_files, export_files, head_content, embedding = gather(
+        lambda: describe_folder(paths.build, "coreai", note),
+        lambda: {} if export is None else describe_folder(export, "export", note),
+        lambda: None if head is None else describe_head_content(head),
+        lambda: describe_file(target.embedding.path, note),
+    )
+    build_files.pop(f"coreai/{MANIFEST_FILE}", None)
     return {
         "export": manifest.export,
         "manifest": {"sha256": manifest.sha256, "content_sha256": manifest.digest},
         "config_sha256": target.config.sha256,
-        "files": files,
-        "head": None if target.head is None else describe_head(target.head, files[f"export/{target.head.path.name}"]),
+        "files": {**build_files, **export_files},
+        "head": None
+        if head is None
+        else {"file": head.path.name, **export_files[f"export/{head.path.name}"], **head_content},
         "head_package": manifest.head_file,
-        "embedding": {
-            "shape": list(target.embedding.shape),
-            "dtype": "F16",
-            **describe_file(target.embedding.path, note),
-        },
+        "embedding": {"shape": list(target.embedding.shape), "dtype": "F16", **embedding},
         "mask_row": describe_mask_row(target, geometry),
         "tokenizer": {
             "sha256": tokenizer.sha256,
@@ -98,22 +102,29 @@ def describe_target(target: Target, geometry: Geometry, note: Note | None = None
     }
 
 
-def describe_head(head: SafetensorsFile, file: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the identity of lm_head.safetensors: its file, its tensors, and its content in normal form."""
+def gather(*tasks: Callable[[], Any], workers: int = 2) -> list[Any]:
+    """Run tasks on a few threads (hashing releases the interpreter's lock) and return their results in order.
+
+    The first failure in that order is raised.
+    """
+    with ThreadPoolExecutor(workers) as executor:
+        return [future.result() for future in [executor.submit(task) for task in tasks]]
+
+
+def describe_head_content(head: SafetensorsFile) -> dict[str, Any]:
+    """Return what lm_head.safetensors holds: its header, its tensors, and its content in normal form."""
     digest = content_of_safetensors(head).digest()
     tensors = {
         name: {"dtype": info.dtype, "shape": list(info.shape), "sha256": sha256_hex(head.raw(name).data)}
         for name, info in sorted(head.tensors.items())
     }
-    content = {"ranks_sha256": digest.ranks_sha256, "products_sha256": digest.products_sha256}
     return {
-        "file": head.path.name,
-        **file,
         "header_sha256": head.header_sha256,
         "tensors": tensors,
         "rows": digest.rows,
         "columns": digest.columns,
-        **content,
+        "ranks_sha256": digest.ranks_sha256,
+        "products_sha256": digest.products_sha256,
         "content_sha256": digest.digest,
     }
 

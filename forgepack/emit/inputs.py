@@ -17,7 +17,7 @@ from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.target import Target
 from forgepack.coreai_backend.reader import read_asset
 from forgepack.emit.constant_spec import Array, Sources
-from forgepack.emit.describe import Note, describe_checkpoint, describe_quantization, describe_target
+from forgepack.emit.describe import Note, describe_checkpoint, describe_quantization, describe_target, gather
 from forgepack.emit.table import MASK_ROW, MASK_SCALE
 from forgepack.errors import IdentityError, MissingError
 from forgepack.profile import Profile
@@ -82,11 +82,17 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     """
     if inputs.target.head is None:
         raise _no_export(inputs.target)
-    _check_checkpoint(inputs.checkpoint, profile, note)
-    checkpoint = describe_checkpoint(inputs.checkpoint)
-    _check_quant_bytes(inputs.quant, note)
-    target = describe_target(inputs.target, profile.geometry, note)
-    found = Identity(checkpoint=checkpoint, target=target, quantization=describe_quantization(inputs.quant))
+    _, _, target = gather(
+        lambda: _check_checkpoint(inputs.checkpoint, profile, note),
+        lambda: _check_quant_bytes(inputs.quant, note),
+        lambda: describe_target(inputs.target, profile.geometry, note),
+        workers=3,
+    )
+    found = Identity(
+        checkpoint=describe_checkpoint(inputs.checkpoint),
+        target=target,
+        quantization=describe_quantization(inputs.quant),
+    )
     for what, where, expected, other in _bonds(inputs, profile, found):
         if expected != other:
             raise _foreign(what, where, str(expected), str(other))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,13 +150,14 @@ class _Job:
 
     def note(self, step: str, total: int) -> Note:
         """Return a counter of bytes that reports progress of one step."""
-        done = 0
+        done, lock = 0, threading.Lock()
 
         def count(size: int) -> None:
             nonlocal done
-            done += size
-            if self.report is not None:
-                self.report(Progress(step=step, done=done, total=total))
+            with lock:
+                done += size
+                if self.report is not None:
+                    self.report(Progress(step=step, done=done, total=total))
 
         count(0)
         return count
@@ -175,7 +177,12 @@ class _Job:
         asset = author_drafter(stored, asset_root, geometry=profile.geometry, recipe=recipe, metadata=metadata)
         self.note("write files", 0)
         _write_files(root, self.inputs.checkpoint, profile, identity)
-        files = {e.path: describe_file(root / e.path) for e in walk(root) if e.kind == "file"}
+        known = {f"{asset_root.name}/main.mlirb": {"bytes": asset.program_bytes, "sha256": asset.program_sha256}}
+        files = {
+            entry.path: known.get(entry.path) or describe_file(root / entry.path)
+            for entry in walk(root)
+            if entry.kind == "file"
+        }
         size = sum(path.stat().st_size for path in asset_root.iterdir())
         content = PackageContent(table=table, stored=stored, asset=asset, files=files, asset_bytes=size)
         bound = sidecar(profile, identity, content)

@@ -107,10 +107,7 @@ class Part:
         os.close(self._fd)
 
     def rehash(self, progress: Callable[[int], None]) -> None:
-        """Take in what an earlier run left: every byte is hashed again; a part that is too long is dropped."""
-        if os.fstat(self._fd).st_size > self.file.size:
-            self.restart()
-            return
+        """Take in what an earlier run left: every byte is hashed again, too many bytes as well."""
         buffer = memoryview(bytearray(CHUNK))
         while True:
             with writing(self.path):

@@ -90,6 +90,16 @@ class Scene:
         return emit_package(inputs, out, profile=self.profile)
 
     def verify(self, pairing: Pairing, depth: Depth = Depth.LINEAGE) -> Report:
-        """Verify a pairing under the miniature's profile."""
-        sources = find_sources(pairing.drafter, pairing.target, quant=pairing.quant, checkpoint=pairing.checkpoint)
-        return verify(Pair(sources, self.profile, depth))
+        """Verify a pairing under the miniature's profile; at depth run, on the held-out traces."""
+        return verify(self.pair(pairing, depth))
+
+    def pair(self, pairing: Pairing, depth: Depth) -> Pair:
+        """Return the pairing as the verifier sees it."""
+        sources = find_sources(
+            pairing.drafter,
+            pairing.target,
+            quant=pairing.quant,
+            checkpoint=pairing.checkpoint,
+            traces=self.miniature.held_out if depth is Depth.RUN else None,
+        )
+        return Pair(sources, self.profile, depth)

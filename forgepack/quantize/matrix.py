@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from forgepack.errors import NumericsError
 from forgepack.parallel import Pool
 from forgepack.profile import Recipe
 from forgepack.quantize.factor import Factor, ascending_order, factorize
@@ -23,6 +24,8 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 Panels = Callable[[], Iterable[F32]]
+
+KINDS = ("calibration", "held_out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +86,8 @@ class MatrixQuantizer:
         errors = []
         for panels in (calibration, held_out):
             outputs = squared_outputs(weight, panels(), self.pool)
-            errors.append(_ratio(squared_outputs(difference, panels(), self.pool), outputs))
-        both = {kind: {"quantized": e, "rtn": e} for kind, e in zip(("calibration", "held_out"), errors, strict=True)}
+            errors.append(_ratio(squared_outputs(difference, panels(), self.pool), outputs, name))
+        both = {kind: {"quantized": e, "rtn": e} for kind, e in zip(KINDS, errors, strict=True)}
         report = {"format": "int8", "shape": list(weight.shape), "error": both}
         return MatrixResult(name=name, tensors={"int8": codes, "scale": scale}, report=report)
 
@@ -136,10 +139,9 @@ class MatrixQuantizer:
         facts: dict[str, Any],
     ) -> MatrixResult:
         lut = draft.lut
-        error = {
-            kind: {"quantized": _ratio(errors[n], draft.outputs[n]), "rtn": _ratio(draft.rtn[n], draft.outputs[n])}
-            for n, kind in enumerate(("calibration", "held_out"))
-        }
+        error = {}
+        for kind, left, rounded, outputs in zip(KINDS, errors, draft.rtn, draft.outputs, strict=True):
+            error[kind] = {"quantized": _ratio(left, outputs, name), "rtn": _ratio(rounded, outputs, name)}
         folds = fold_report(name, lut.codebook, lut.scale, self.recipe)
         report = {"format": "lut4", "shape": list(indices.shape), "error": error, "folds": folds, **facts}
         tensors: dict[str, npt.NDArray[np.generic]] = {
@@ -159,6 +161,8 @@ def _weighted_squares(difference: F32, weights: F64) -> F64:
     return out
 
 
-def _ratio(part: float, whole: float) -> float:
-    """Return the relative error sqrt(part / whole); 0 where there is no output at all."""
+def _ratio(part: float, whole: float, name: str) -> float:
+    """Return the relative error sqrt(part / whole), 0 where there is no output at all; NumericsError on overflow."""
+    if not (np.isfinite(part) and np.isfinite(whole)):
+        raise NumericsError("activations or outputs of a matrix overflow", where=name, code="nonfinite")
     return float(np.sqrt(part / whole)) if whole > 0 else 0.0

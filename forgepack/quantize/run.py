@@ -29,7 +29,7 @@ from forgepack.quantize.matrix import MatrixQuantizer
 from forgepack.quantize.recipe import Options, calibration_scale, file_metadata, recipe_json
 from forgepack.quantize.report import make_report, run_key
 from forgepack.quantize.result import Parts, open_parts
-from forgepack.quantize.sources import Sources, Split, identify, input_json, locked_state, split_sequences
+from forgepack.quantize.sources import Sources, Split, check_rows, identify, input_json, locked_state, split_sequences
 from forgepack.staging import locked_work, publish, remove_work, write_file, writing
 
 Rows = npt.NDArray[np.float16]
@@ -70,6 +70,7 @@ def quantize(
     with locked_work(out, force=options.force) as work:
         state = list(locked_state(sources))
         split = split_sequences(sources)
+        check_rows(sources, split)
         key = run_key(profile, recipe, input_json(sources, split, identify(sources, profile)))
         parts = open_parts(work, key, profile.geometry)
         names = [*lut_matrices(profile.geometry), *int8_matrices(profile.geometry)]

@@ -11,7 +11,7 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.target import Target
 from forgepack.artifacts.trace_identity import TraceIdentity
 from forgepack.artifacts.traces import TraceSet
-from forgepack.errors import IdentityError, MissingError, UsageError
+from forgepack.errors import IdentityError, MissingError, NumericsError, UsageError
 from forgepack.profile import Profile
 
 # Without a second trace file every sixth sequence is held out: the sixth, the twelfth ...
@@ -40,6 +40,9 @@ def split_sequences(sources: Sources) -> Split:
     """Choose the sequences; UsageError when nothing would be left to hold out."""
     every = tuple(s.index for s in sources.traces.sequences)
     if sources.held_out is not None:
+        if sources.held_out.digest == sources.traces.digest:
+            where = str(sources.held_out.path)
+            raise UsageError("the held-out traces are the calibration traces", where=where, hint="leave one out")
         return Split(calibration=every, held_out=tuple(s.index for s in sources.held_out.sequences))
     if len(every) < 2:
         raise UsageError(
@@ -49,6 +52,19 @@ def split_sequences(sources: Sources) -> Split:
         )
     chosen = {n for n in every if n % SPLIT == SPLIT - 1} or {every[-1]}
     return Split(calibration=tuple(n for n in every if n not in chosen), held_out=tuple(sorted(chosen)))
+
+
+def check_rows(sources: Sources, split: Split) -> None:
+    """Demand at least one walked block on either side: no error can be told of rows that are not there."""
+    held_out = sources.held_out or sources.traces
+    for traces, chosen in ((sources.traces, split.calibration), (held_out, split.held_out)):
+        if not any(traces.sequences[n].positions.size for n in chosen):
+            raise NumericsError(
+                "no recorded block in the sequences",
+                where=f"{traces.path}: sequences {', '.join(map(str, chosen[:8]))}",
+                hint="record longer sequences",
+                code="traces-empty",
+            )
 
 
 def identify(sources: Sources, profile: Profile) -> dict[str, Any]:

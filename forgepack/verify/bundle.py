@@ -17,12 +17,13 @@ from forgepack.artifacts.target import TargetPaths, find_export
 from forgepack.errors import ForgepackError, MissingError, NothingToVerifyError
 from forgepack.profile import Profile
 from forgepack.verify.hashing import Digests, hash_files, planned_files
+from forgepack.verify.input_set import Tree
 from forgepack.verify.inputs import Input, Parsed
 from forgepack.verify.layout import Layout, empty_layout
 from forgepack.verify.readers import read_object
 from forgepack.verify.report import Depth
 from forgepack.verify.sources import Sources, absolute, demand_folder, demand_sources
-from forgepack.verify.subject import Pair, Tree
+from forgepack.verify.subject import Pair
 
 FOLDERS = {"model": "model", "coreai": "coreai", "export": "export", "drafter": "drafter"}
 NOT_THERE = "the bundle has none; a download by Forge's own helper leaves it out"
@@ -33,6 +34,7 @@ def find_bundle(
     *,
     quant: Path | None = None,
     checkpoint: Path | None = None,
+    traces: Path | None = None,
     plain: bool = False,
     allow_links: bool = False,
 ) -> Sources:
@@ -41,20 +43,21 @@ def find_bundle(
     Raises UsageError for a path that is no folder and NothingToVerifyError for a folder without release.json.
     """
     demand_folder(root, "the bundle")
-    demand_sources(quant, checkpoint)
+    demand_sources(quant, checkpoint, traces)
     bundle = absolute(root)
     folders = {**FOLDERS, **_stated_folders(bundle)}
     build = bundle / folders["coreai"]
     paths = TargetPaths(
         model=bundle / folders["model"], build=build, export=find_export(bundle / folders["export"], build)
     )
-    named = {"bundle": root, "quant": quant, "checkpoint": checkpoint}
+    named = {"bundle": root, "quant": quant, "checkpoint": checkpoint, "traces": traces}
     return Sources(
         drafter=bundle / folders["drafter"],
         target=paths,
         root=bundle,
         quant=absolute(quant),
         checkpoint=absolute(checkpoint),
+        traces=absolute(traces),
         named={role: path.as_posix() for role, path in named.items() if path is not None},
         allow_links=allow_links,
         bundle=bundle,
@@ -89,12 +92,13 @@ class Bundle(Pair):
         depth: Depth,
         *,
         seconds: float = 600.0,
+        blocks: int | None = None,
         known: Mapping[Path, Any] | None = None,
     ) -> None:
         assert sources.bundle is not None
         self.root = sources.bundle
         self._known: Digests | None = known
-        super().__init__(sources, profile, depth, seconds=seconds)
+        super().__init__(sources, profile, depth, seconds=seconds, blocks=blocks)
 
     def _open_drafter(self) -> tuple[Input[Tree], Layout]:
         """List the drafter; one that is not there is a finding of a bundle, not the end of its verification."""

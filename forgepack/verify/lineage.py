@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from forgepack.coreai_backend.reader import AssetReading, FoundHead
     from forgepack.geometry import Geometry
     from forgepack.profile import Recipe
+    from forgepack.verify.execution import Execution
     from forgepack.verify.subject import Pair
 
 
@@ -113,6 +114,13 @@ def constant_values(pair: Pair, role: str) -> npt.NDArray[np.float16] | None:
         return np.array(constant.values())
     with open_constants(reading, [place], seconds=pair.seconds) as payloads:
         return np.array(payloads[place].view(np.float16).reshape(constant.shape))
+
+
+def run_package(pair: Pair) -> Execution:
+    """Run both entry points on the CPU and measure their outputs against the reference."""
+    from forgepack.verify.execution import execute
+
+    return execute(pair)
 
 
 def export_head_digest(file: SafetensorsFile) -> HeadDigest:

@@ -15,6 +15,8 @@ from forgepack.errors import CorruptError, MissingError
 from forgepack.verify.inputs import Parsed
 from forgepack.verify.layout import LICENCE_FILE, NOTICE_FILE
 
+_BOUND_PARTS = ("checkpoint", "package", "profile", "quantization", "runtime", "schema", "target", "tool")
+
 
 def read_object(path: Path) -> Mapping[str, Any]:
     """Read a JSON file of at most 1 MB that holds one object."""
@@ -39,6 +41,10 @@ def read_binding(sidecar: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
         raise CorruptError("the package is not attested", where=where, found="nothing", code="unattested")
     if not isinstance(raw, dict):
         raise CorruptError("the binding is no object", where=where, found=type(raw).__name__, code="binding")
+    missing = [part for part in _BOUND_PARTS if not raw.get(part)]
+    if missing:
+        found = f"without {', '.join(missing)}"
+        raise CorruptError("the binding lacks a part", where=where, found=found, code="binding")
     return raw
 
 

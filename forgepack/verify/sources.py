@@ -26,6 +26,7 @@ class Sources:
     root: Path | None
     quant: Path | None
     checkpoint: Path | None
+    traces: Path | None
     named: dict[str, str]
     allow_links: bool = False
     bundle: Path | None = None
@@ -40,6 +41,7 @@ class Sources:
             "export": self.target.export,
             "quant": self.quant,
             "checkpoint": self.checkpoint,
+            "traces": self.traces,
             "bundle": self.bundle,
             "target": self.root if self.bundle is None else None,
         }
@@ -68,11 +70,12 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
     export: Path | None = None,
     quant: Path | None = None,
     checkpoint: Path | None = None,
+    traces: Path | None = None,
     allow_links: bool = False,
 ) -> Sources:
     """Locate every part; UsageError for a path that does not exist or is not a folder."""
     demand_folder(drafter, "the drafter folder")
-    demand_sources(quant, checkpoint)
+    demand_sources(quant, checkpoint, traces)
     paths = _locate(absolute(target), model=absolute(model), build=absolute(build), export=absolute(export))
     given = {
         "drafter": drafter,
@@ -82,6 +85,7 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
         "export": export,
         "quant": quant,
         "checkpoint": checkpoint,
+        "traces": traces,
     }
     return Sources(
         drafter=absolute(drafter),
@@ -89,16 +93,19 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
         root=absolute(target),
         quant=absolute(quant),
         checkpoint=absolute(checkpoint),
+        traces=absolute(traces),
         named={role: path.as_posix() for role, path in given.items() if path is not None},
         allow_links=allow_links,
     )
 
 
-def demand_sources(quant: Path | None, checkpoint: Path | None) -> None:
-    """Raise UsageError for a quantized drafter or a checkpoint that is named and is no folder."""
+def demand_sources(quant: Path | None, checkpoint: Path | None, traces: Path | None) -> None:
+    """Raise UsageError for a quantized drafter, a checkpoint or traces that are named and not there."""
     for path, name in ((quant, "the quantized drafter's folder"), (checkpoint, "the checkpoint's folder")):
         if path is not None:
             demand_folder(path, name)
+    if traces is not None and not traces.exists():
+        raise UsageError("the traces do not exist", where=str(traces), hint="check the path")
 
 
 def _locate(root: Path | None, *, model: Path | None, build: Path | None, export: Path | None) -> TargetPaths:

@@ -17,7 +17,6 @@ from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
 from forgepack.artifacts.release_json import Release
-from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.target import (
     EMBEDDING_FILE,
     HEAD_FILE,
@@ -28,11 +27,13 @@ from forgepack.artifacts.target import (
     read_manifest,
 )
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
-from forgepack.artifacts.tree import Entry, walk
+from forgepack.artifacts.traces import TraceSet, read_traces
+from forgepack.artifacts.tree import walk
 from forgepack.errors import ForgepackError
 from forgepack.profile import Profile
 from forgepack.verify import lineage
 from forgepack.verify.hashing import Digests, hash_files, planned_files
+from forgepack.verify.input_set import InputSet, Tree, below, never
 from forgepack.verify.inputs import Input, Parsed, UnavailableError
 from forgepack.verify.layout import (
     CONFIG_FILE,
@@ -47,40 +48,47 @@ from forgepack.verify.layout import (
 from forgepack.verify.readers import (
     read_asset,
     read_binding,
-    read_header,
     read_object,
     read_optional,
     read_sidecar,
     read_texts,
     text_reader,
 )
-from forgepack.verify.report import Depth, Failure, failure_of
-from forgepack.verify.sources import Sources, guard_links
+from forgepack.verify.report import Depth
+from forgepack.verify.sources import Sources
 
 if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison
     from forgepack.coreai_backend.head_content import HeadDigest
     from forgepack.coreai_backend.reader import AssetReading, FoundHead
+    from forgepack.verify.execution import Execution
 
 T = TypeVar("T")
-Tree = tuple[Entry, ...]
 NO_EXPORT = "the target's export is not there"
 NO_ROOT = "the target's parts were named apart, without a release root"
 NO_NOTICE = "the profile's checkpoint has no notice"
 NO_QUANT = "no --quant was given"
 NO_CHECKPOINT = "no --checkpoint was given"
+NO_TRACES = "no --traces were given"
 NO_DRAFTER = "the drafter was left out by --plain"
 NO_BUNDLE = "no bundle is verified"
 
 
-class Pair:
+class Pair(InputSet):
     """A drafter package, its target, and where given the quantized drafter and the checkpoint it came from."""
 
-    def __init__(self, sources: Sources, profile: Profile, depth: Depth, *, seconds: float = 600.0) -> None:
-        self.sources = sources
-        self.profile = profile
-        self.depth = depth
+    def __init__(
+        self,
+        sources: Sources,
+        profile: Profile,
+        depth: Depth,
+        *,
+        seconds: float = 600.0,
+        blocks: int | None = None,
+    ) -> None:
+        super().__init__(sources, profile, depth)
         self.seconds = seconds
+        self.blocks = blocks
         self.tree, self.layout = self._open_drafter()
         self._add_package()
         self._add_target()
@@ -88,6 +96,7 @@ class Pair:
         self._add_release()
         self.digests: Input[Digests] = Input("digests", self._digests, depth=Depth.HASH)
         self._add_lineage()
+        self._add_run()
 
     def _open_drafter(self) -> tuple[Input[Tree], Layout]:
         """List the drafter; raises for a folder that can't be listed or holds no package: nothing to report on."""
@@ -112,6 +121,10 @@ class Pair:
             self.notice: Input[bytes] = Input("notice", never, absent=NO_NOTICE)
         else:
             self.notice = self._part("notice", root, NOTICE_FILE, text_reader("notice"))
+
+    def _part(self, name: str, root: Path | None, file: str, read: Callable[[Path], T | Parsed[T]]) -> Input[T]:
+        """Declare an input of the drafter folder, which may be left out."""
+        return self._file(name, below(root, file), read, absent=NO_DRAFTER)
 
     def _add_target(self) -> None:
         model, build, export = self.sources.target.model, self.sources.target.build, self.sources.target.export
@@ -169,7 +182,7 @@ class Pair:
         )
         self.comparison: Input[Comparison] = Input(
             "comparison",
-            lambda: lineage.compare_with_emitted(self.program.value, geometry, recipe),
+            self._compare,
             depth=deep,
         )
         self.roles: Input[lineage.Roles] = Input(
@@ -194,6 +207,21 @@ class Pair:
         self.export_digest: Input[HeadDigest] = Input(
             "export_digest", lambda: lineage.export_head_digest(self.head.value), depth=deep
         )
+
+    def _add_run(self) -> None:
+        geometry, traces = self.profile.geometry, self.sources.traces
+        self.traces: Input[TraceSet] = self._file(
+            "traces", traces, lambda path: read_traces(path, geometry), absent=NO_TRACES, depth=Depth.RUN
+        )
+        self.execution: Input[Execution] = Input("execution", lambda: lineage.run_package(self), depth=Depth.RUN)
+
+    def _compare(self) -> Comparison:
+        """Compare the program with the emitted one; another one that nothing attests is no fault of its own."""
+        geometry, recipe = self.profile.geometry, self.profile.recipe
+        comparison = lineage.compare_with_emitted(self.program.value, geometry, recipe)
+        if not comparison.same and not self.binding.available:
+            raise UnavailableError(self.binding)
+        return comparison
 
     @property
     def head_package(self) -> AssetFiles:
@@ -228,75 +256,8 @@ class Pair:
         except ForgepackError:
             return
 
-    def inputs(self) -> tuple[Input[Any], ...]:
-        """Return every input, in the order of their definition."""
-        return tuple(value for value in vars(self).values() if isinstance(value, Input))
-
-    def input(self, name: str) -> Input[Any]:
-        """Return the input of that name."""
-        found = getattr(self, name)
-        assert isinstance(found, Input), name
-        return found
-
-    def show(self, where: str) -> str:
-        """Return a place with the root that it lies in replaced by the root's role."""
-        return self.sources.show(where)
-
-    def place(self, path: Path, part: str = "") -> str:
-        """Return a place to show: the file by its role, and the JSON path or tensor in it."""
-        shown = self.show(path.as_posix())
-        return f"{shown}: {part}" if part else shown
-
-    def failures(self) -> list[Failure]:
-        """Return what kept inputs at this depth from being read at all."""
-        found = [err for source in self.inputs() if source.depth <= self.depth for err in source.stoppers]
-        return [failure_of(err, self.show(err.where or "")) for err in found]
-
     def _read_packages(self) -> Parsed[Mapping[str, AssetFiles]]:
         manifest = self.manifest.value
         names = (manifest.head_file, *(chunk.file for chunk in manifest.chunks))
         build = self.sources.target.build
         return lineage.read_packages(build, names, links=self.sources.allow_links)
-
-    def _file(
-        self,
-        name: str,
-        path: Path | None,
-        read: Callable[[Path], T | Parsed[T]],
-        *,
-        depth: Depth = Depth.HEADER,
-        absent: str | None = None,
-    ) -> Input[T]:
-        """Declare an input read from one path, links judged first; ``absent`` counts only where there is no path."""
-        if path is None:
-            return Input(name, never, depth=depth, absent=absent)
-
-        def guarded() -> T | Parsed[T]:
-            roots = (*self.sources.roots().values(), path.parent)
-            root = next(r for r in roots if path.is_relative_to(r))
-            guard_links(root, path, allowed=self.sources.allow_links)
-            return read(path)
-
-        return Input(name, guarded, depth=depth)
-
-    def _part(self, name: str, root: Path | None, file: str, read: Callable[[Path], T | Parsed[T]]) -> Input[T]:
-        """Declare an input of the drafter folder, which may be left out."""
-        return self._file(name, below(root, file), read, absent=NO_DRAFTER)
-
-    def _safetensors(
-        self, name: str, folder: Path | None, file: str, *, absent: str | None = None
-    ) -> Input[SafetensorsFile]:
-        return self._file(name, below(folder, file), read_header, absent=absent)
-
-    def _tree(self, name: str, root: Path | None, *, absent: str | None = None) -> Input[Tree]:
-        return Input(name, never if root is None else lambda: walk(root), absent=absent if root is None else None)
-
-
-def never() -> Any:
-    """Stand for the reader of an input that is legally absent."""
-    raise AssertionError("an absent input is never read")
-
-
-def below(root: Path | None, name: str) -> Path | None:
-    """Return a file's place below a root, None where there is no root."""
-    return None if root is None else root / name

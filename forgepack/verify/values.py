@@ -21,6 +21,14 @@ _EXPONENT: dict[str, tuple[Any, int]] = {
     "F64": (np.uint64, 0x7FF0000000000000),
 }
 
+# The sign's bit, which a zero may have set.
+_SIGNS: dict[str, tuple[Any, int]] = {
+    "BF16": (np.uint16, 0x8000),
+    "F16": (np.uint16, 0x8000),
+    "F32": (np.uint32, 0x80000000),
+    "F64": (np.uint64, 0x8000000000000000),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
@@ -58,21 +66,23 @@ def emptiness(weight: Weight) -> str | None:
     raw = weight.raw()
     if len(weight.shape) < 2 or raw.size < 64:
         return None
-    bounds = [raw.size * part // _PARTS for part in range(_PARTS + 1)]
-    empty = [part for part in range(_PARTS) if not _any(raw[bounds[part] : bounds[part + 1]])]
+    kind, sign = _SIGNS.get(weight.dtype, (np.uint8, 0))
+    mask = ~kind(sign)
+    values = raw.view(kind)
+    size = values.size
+    bounds = [size * part // _PARTS for part in range(_PARTS + 1)]
+    empty = [part for part in range(_PARTS) if not _any(values[bounds[part] : bounds[part + 1]], mask)]
     if len(empty) == _PARTS:
         return "all values are zero"
     if empty:
-        return f"bytes {bounds[empty[0]]} to {bounds[empty[0] + 1]} of {raw.size} are all zero"
-    width = raw.size // int(np.prod(weight.shape))
-    return "all values are equal" if width and not _varies(raw, width) else None
+        return f"values {bounds[empty[0]]} to {bounds[empty[0] + 1]} of {size} are all zero"
+    return None if _varies(values) else "all values are equal"
 
 
-def _any(raw: npt.NDArray[np.uint8]) -> bool:
-    return any(bool(raw[start : start + _BLOCK].any()) for start in range(0, raw.size, _BLOCK))
+def _any(values: npt.NDArray[Any], mask: Any) -> bool:
+    """Whether any value is not zero, minus zero counted as zero."""
+    return any(bool((values[start : start + _BLOCK] & mask).any()) for start in range(0, values.size, _BLOCK))
 
 
-def _varies(raw: npt.NDArray[np.uint8], width: int) -> bool:
-    values = raw.reshape(-1, width)
-    step = max(1, _BLOCK // width)
-    return any(bool((values[start : start + step] != values[0]).any()) for start in range(0, len(values), step))
+def _varies(values: npt.NDArray[Any]) -> bool:
+    return any(bool((values[start : start + _BLOCK] != values[0]).any()) for start in range(0, values.size, _BLOCK))

@@ -14,6 +14,7 @@ from forgepack.coreai_backend import bindings
 from forgepack.coreai_backend.asset_writer import AssetMetadata, write_asset
 from forgepack.coreai_backend.builder import Program
 from forgepack.coreai_backend.constants import NamedConstant
+from forgepack.coreai_backend.program import AssetProgram
 
 NAMES = [
     "coreai.authoring:AIModelAsset.load",
@@ -150,7 +151,7 @@ def test_apples_reader_refuses_null_in_custom_metadata(tmp_path: Path, value: ob
     with bindings.authoring() as raw:
         bindings.insert_function("f", [("x", (2,))], [("y", (2,))], lambda values: [ca.abs_(values[0])])
     metadata = AssetMetadata(author="a", licence="l", description="d", custom={"k": value})
-    write_asset(Program(raw=raw, constants=()), folder, metadata)
+    write_asset(Program(raw=raw, trace=AssetProgram(functions=(), constants=())), folder, metadata)
     if accepted:
         found = ca.AIModelAsset.load(folder).metadata
         assert (found.author, found.license, found.model_description) == ("a", "l", "d")

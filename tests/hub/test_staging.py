@@ -16,9 +16,10 @@ import pytest
 
 from forgepack.errors import HubError, OutputError, UnreadableError
 from forgepack.hub import Progress
+from forgepack.hub import staging as staging_module
 from forgepack.hub.staging import STAGING_NAME, hold_staging
 from forgepack.miniature.loopback import LoopbackHub
-from tests.hub.bench import TAKEN, WEIGHTS, Bench, expected_tree, tree_of
+from tests.hub.bench import FILES, OTHER, REPO, TAKEN, WEIGHTS, Bench, expected_tree, tree_of
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -96,6 +97,51 @@ def test_a_kill_while_publishing_never_leaves_a_lock_over_missing_files(bench: B
     bench.fetch()
     assert [] == [p for p in bench.asked() if "/resolve/" in p]
     assert expected_tree() == tree_of(bench.out)
+
+
+@pytest.mark.parametrize("rename", [1, 2, 3])
+def test_a_forced_change_of_commit_never_leaves_the_old_lock_over_new_files(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, rename: int
+) -> None:
+    """Stopped between two renames, the folder has no lock; the next forced run completes it."""
+    files = {**FILES, "NOTICE": b"Another notice\n", "config.json": b'{"block_size": 4}\n'}
+    bench.hub.add(REPO, OTHER, files)
+    bench.fetch()
+    move, left = Path.rename, rename
+
+    def stop(self: Path, target: Path) -> Path:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        return move(self, target)
+
+    monkeypatch.setattr(Path, "rename", stop)
+    with pytest.raises(KeyboardInterrupt):
+        bench.fetch(revision=OTHER, force=True)
+    assert not bench.complete()
+    bench.fetch(revision=OTHER, force=True)
+    assert expected_tree(files, OTHER) == tree_of(bench.out)
+
+
+def test_a_run_lock_that_vanishes_as_it_is_taken_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its former owner removes the file between our opening and our locking it."""
+    take, calls = staging_module._lock, 0
+
+    def vanish(fd: int) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            (tmp_path / STAGING_NAME / "lock").unlink()
+        return take(fd)
+
+    monkeypatch.setattr(staging_module, "_lock", vanish)
+    with hold_staging(tmp_path):
+        assert 2 == calls
+        with pytest.raises(OutputError), hold_staging(tmp_path):
+            pass
 
 
 def test_a_second_run_on_the_same_folder_is_refused_while_the_first_runs(bench: Bench) -> None:

@@ -38,7 +38,7 @@ def write_drafter(root: Path, parts: Path, profile: Profile) -> Path:
         "target_export": EXPORT,
         "head_export": f"{EXPORT}/lm_head.safetensors",
         "mask_scale": 0.7,
-        "mb": 1,
+        "mb": 0,
         "entries": entries(g),
     }
     write_json(root / f"{profile.package}.json", sidecar)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,16 @@ def verified(
     profile: Profile | None = None,
     sources: bool = False,
     strict: bool = False,
-    **named: Any,
+    named: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Verify ``root``/drafter against ``root``/target; with ``sources`` also against checkpoint and quant."""
-    if sources:
-        named = {"checkpoint": root / "checkpoint", "quant": root / "quant", **named}
-    target = named.pop("target", root / "target")
-    found = find_sources(named.pop("drafter", root / "drafter"), target, **named)
+    """Verify ``root``/drafter against ``root``/target; with ``sources`` also against checkpoint and quant.
+
+    ``named`` replaces or adds parts by name.
+    """
+    parts: dict[str, Any] = {"drafter": root / "drafter", "target": root / "target"}
+    parts |= {"checkpoint": root / "checkpoint", "quant": root / "quant"} if sources else {}
+    parts |= named or {}
+    found = find_sources(parts.pop("drafter"), parts.pop("target"), **parts)
     pair = Pair(found, profile or tiny_profile(), Depth[depth.upper()], seconds=60)
     return verify(pair, strict=strict)
 
@@ -58,14 +61,15 @@ def told(report: Report, ident: str) -> str:
 
 def explain_all(report: Report) -> str:
     """Return all failed and lost checks, for an assertion's message."""
-    lines = [f"{c.id} {c.status} cause={c.cause} {c.reason} {told(report, c.id)[:300]}" for c in report.checks]
-    return "\n".join(line for line in lines if " pass " not in line[:20])
+    shown = [c for c in report.checks if c.status == "fail" or (report.refuses(c) and c.cause is None)]
+    lines = [f"{c.id} {c.status} cause={c.cause} {c.reason} {told(report, c.id)[:300]}" for c in shown]
+    return "\n".join(lines)
 
 
-def refuse(pair: Path, case: Case, **named: Any) -> None:
+def refuse(pair: Path, case: Case) -> None:
     """Apply a case to a copy of the good pair and demand exactly its causes and its words."""
     case.change(pair)
-    report = verified(pair, case.depth, sources=case.sources, **named)
+    report = verified(pair, case.depth, sources=case.sources)
     assert ("fail", 1) == (report.verdict, report.exit_code), explain_all(report)
     assert sorted(case.roots) == roots(report), explain_all(report)
     text = "\n".join(told(report, ident) for ident in case.roots)
@@ -73,6 +77,6 @@ def refuse(pair: Path, case: Case, **named: Any) -> None:
         assert words in text, text
 
 
-def by_name(cases: Sequence[Case]) -> Any:
+def by_name(cases: Sequence[Case]) -> pytest.MarkDecorator:
     """Return the parametrization of a list of cases by their names."""
     return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])

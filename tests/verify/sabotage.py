@@ -16,7 +16,7 @@ import numpy as np
 from forgepack.canonical import dump_canonical
 
 STEM = "dflash2_lut4_gptq"
-Change = Callable[[Path], None]
+Change = Callable[[Path], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

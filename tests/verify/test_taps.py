@@ -133,5 +133,5 @@ def test_text_sorting_is_named() -> None:
 def test_every_value_has_one_kind(found: object) -> None:
     """Whatever stands there is classified and described, and only the pinned list is equal."""
     kind = classify(found, _EXPECTED, 64)
-    assert (found == _EXPECTED and not any(isinstance(n, bool) for n in found)) == (kind == "equal")  # type: ignore[attr-defined]
+    assert (found == _EXPECTED and not any(isinstance(n, bool) for n in found)) == (kind == "equal")
     assert isinstance(describe(kind, found, _EXPECTED, 64), str)

@@ -131,6 +131,7 @@ def identified_twice(pair: Pair) -> Iterator[Finding]:
         "PKG015",
         "HEAD003",
         "HEAD005",
+        "HEAD001",
     ),
 )
 def bound_header(pair: Pair) -> Iterator[Finding]:

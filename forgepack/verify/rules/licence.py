@@ -26,6 +26,7 @@ _WORDS = {
     remedy="copy LICENSE from the checkpoint; forgepack emit does",
     over=("licence",),
     codes=("licence-missing", "licence-empty"),
+    after=("CTR045",),
 )
 def licence(pair: Pair) -> Iterator[Finding]:
     """LICENSE lies in the drafter folder and is not empty."""
@@ -39,6 +40,7 @@ def licence(pair: Pair) -> Iterator[Finding]:
     remedy="copy NOTICE from the checkpoint; forgepack emit does",
     over=("notice",),
     codes=("notice-missing", "notice-empty"),
+    after=("CTR045",),
 )
 def notice(pair: Pair) -> Iterator[Finding]:
     """NOTICE lies in the drafter folder and is not empty, where the profile's checkpoint has one."""

@@ -51,6 +51,7 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
     why="proof against another checkpoint proves nothing of this package",
     remedy="name the checkpoint that the package was emitted from",
     needs=("binding", "lock"),
+    after=("SRC003",),
 )
 def bound_checkpoint(pair: Pair) -> Iterator[Finding]:
     """Repository, commit, lock, weights and config of the checkpoint's lock are those that the sidecar states."""
@@ -176,6 +177,7 @@ def expected_record(pair: Pair, files: Any) -> dict[str, Any] | None:
         "SRC021",
         "LIC004",
         "PKG015",
+        "PKG014",
     ),
 )
 def source_files(pair: Pair) -> Iterator[Finding]:

@@ -39,7 +39,17 @@ def _entries(pair: Pair) -> Iterator[tuple[Path, Entry]]:
 )
 def path_escape(pair: Pair) -> Iterator[Finding]:
     """Paths in the manifest and in the lock are safe by POSIX and Windows rules alike."""
-    return reported(pair, "PATH001")
+    yield from reported(pair, "PATH001")
+    if not pair.manifest.available:
+        return
+    raw = pair.manifest.value.raw
+    packages = [("head", raw["head"])] + [(f"chunks[{n}]", chunk) for n, chunk in enumerate(raw["chunks"])]
+    for name, package in packages:
+        compiled = package.get("compiled")
+        reason = unsafe_reason(compiled) if isinstance(compiled, str) else None
+        if reason is not None:
+            where = pair.place(pair.manifest.value.path, f"{name}.compiled")
+            yield Finding(subject=where, expected="a path below it", found=f"{compiled!r} {reason}", where=where)
 
 
 @rule(
@@ -118,6 +128,8 @@ def file_names(pair: Pair) -> Iterator[Finding]:
     """Names below the drafter folder are safe by POSIX and Windows rules."""
     for entry in pair.tree.value:
         reason = unsafe_reason(entry.path)
+        if reason is None and not entry.path.isprintable():
+            reason = "holds invisible characters"
         if reason is not None:
             place = pair.place(pair.sources.drafter / entry.path)
             yield Finding(subject=place, expected="a portable name", found=f"{entry.path!r} {reason}", where=place)

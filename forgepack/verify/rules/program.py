@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, AssetFiles
+from forgepack.geometry import Geometry
 from forgepack.verify.binding import against, bound, must_state, stated_at
 from forgepack.verify.compare import differing, lookup, same
 from forgepack.verify.faults import reported
@@ -102,11 +104,49 @@ def loadable(pair: Pair) -> Iterator[Finding]:
     why="the sidecar only tells what the program should be; the runtime calls what it is",
     remedy="emit the package again",
     depth="lineage",
-    needs=("comparison",),
+    needs=("program",),
 )
 def signatures(pair: Pair) -> Iterator[Finding]:
-    """Entry points, ports, types and shapes of the program are those of the emitted one."""
-    return _graph_differences(pair, "function", "signature")
+    """Entry points are the two of the geometry, each port float16 of its name and shape, in order."""
+    expected = expected_ports(pair.profile.geometry)
+    found = {function.name: function for function in pair.program.value.program.functions}
+    where = pair.place(pair.layout.asset)
+    for name in sorted({*expected, *found}):
+        if name not in expected or name not in found:
+            sides = ("present", "absent") if name in expected else ("absent", "present")
+            yield differing(f"entry point {name}", where, expected=sides[0], found=sides[1])
+            continue
+        for side, wanted in expected[name].items():
+            ports = [(port.name, port.dtype, port.shape) for port in getattr(found[name], side)]
+            yield from _port_differences(pair, f"{name}.{side}", wanted, ports)
+
+
+Ports = list[tuple[str, str, tuple[int, ...]]]
+
+
+def expected_ports(geometry: Geometry) -> dict[str, dict[str, Ports]]:
+    """Return name, type and shape of every port by entry point and side."""
+    from forgepack.emit.graph import draft_inputs, draft_outputs, prefill_inputs, prefill_outputs
+
+    sides = {
+        "draft": {"inputs": draft_inputs(geometry), "outputs": draft_outputs(geometry)},
+        geometry.prefill_entry: {"inputs": prefill_inputs(geometry), "outputs": prefill_outputs(geometry)},
+    }
+    return {
+        name: {side: [(port, "F16", shape) for port, shape in ports] for side, ports in both.items()}
+        for name, both in sides.items()
+    }
+
+
+def _port_differences(pair: Pair, subject: str, expected: Ports, found: Ports) -> Iterator[Finding]:
+    for number, (wanted, port) in enumerate(zip_longest(expected, found)):
+        if wanted != port:
+            where = pair.place(pair.layout.asset, f"{subject}[{number}]")
+            yield differing(subject, where, expected=_port(wanted), found=_port(port))
+
+
+def _port(port: tuple[str, str, tuple[int, ...]] | None) -> str:
+    return "none" if port is None else f"{port[0]} {port[1]}{list(port[2])}"
 
 
 @rule(
@@ -116,19 +156,14 @@ def signatures(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again; a package of other tools can't be proven",
     depth="lineage",
     needs=("comparison",),
-    after=("CTR001", "PKG018"),
+    after=("PKG018",),
 )
 def operations(pair: Pair) -> Iterator[Finding]:
     """Operations, wiring, inline numbers and places of constants are those of the emitted program."""
-    return _graph_differences(pair, "operation", "operand", "constant", "role")
-
-
-def _graph_differences(pair: Pair, *kinds: str) -> Iterator[Finding]:
     for difference in pair.comparison.value.differences:
-        if difference.kind in kinds:
-            where = pair.place(pair.layout.asset, difference.where)
-            subject = f"{difference.kind} of the program"
-            yield differing(subject, where, expected=difference.expected, found=difference.found)
+        where = pair.place(pair.layout.asset, difference.where)
+        subject = f"{difference.kind} of the program"
+        yield differing(subject, where, expected=difference.expected, found=difference.found)
 
 
 @rule(
@@ -195,6 +230,7 @@ def bound_files(pair: Pair) -> Iterator[Finding]:
         "CTR008",
         "SRC020",
         "PKG008",
+        "LIC005",
     ),
 )
 def bound_asset(pair: Pair) -> Iterator[Finding]:

@@ -209,6 +209,7 @@ def quant_report(pair: Pair) -> Iterator[Finding]:
     remedy="quantize again",
     depth="hash",
     needs=("quant", "quant_report", "digests"),
+    after=("NUM00",),
 )
 def quant_output(pair: Pair) -> Iterator[Finding]:
     """Size and SHA-256 of drafter_quant.safetensors are those that report.json states."""

@@ -22,6 +22,7 @@ _MANIFEST = "coreai/manifest.json"
     remedy="use the target that the package was emitted for, or emit it for this one",
     needs=("binding", "manifest"),
     after=(
+        "PATH001",
         "TAP",
         "CTR014",
         "CTR015",

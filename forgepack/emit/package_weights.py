@@ -1,0 +1,163 @@
+"""A drafter package's constants read back as the drafter's weights: the table of constants, read backwards.
+
+Every fold is a power of two, so undoing it is exact; what the package holds is what a drafter computes with here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.artifacts.aimodel import AssetFiles
+from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.coreai_backend.compare import compare_programs
+from forgepack.coreai_backend.program import Constant
+from forgepack.coreai_backend.reader import AssetReading, open_constants, read_asset
+from forgepack.emit.author import expected_program
+from forgepack.emit.table import role_of
+from forgepack.errors import CorruptError, MissingError
+from forgepack.geometry import Geometry, codebook_tensors, int8_matrices, lut_matrices
+from forgepack.packing import unpack_u4
+from forgepack.profile import Recipe
+from forgepack.quantize.folds import lut_factor, scale_factor
+
+F32 = npt.NDArray[np.float32]
+
+_DTYPES = {"F16": np.float16, "I8": np.int8}
+
+
+class Values(Protocol):
+    """Gives a role's constant in its shape; 4-bit indices come unpacked as uint8."""
+
+    def __call__(self, role: str, rows: slice = ...) -> npt.NDArray[Any]:
+        """Return the constant, or the chosen rows of its first axis."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PackageWeights:
+    """The weights inside a package; the codebooks lie beside the asset, in selector.safetensors."""
+
+    geometry: Geometry
+    recipe: Recipe
+    values: Values
+    selector: SafetensorsFile
+
+    def tensor(self, name: str) -> F32:
+        """Return one tensor of the drafter by its name in the checkpoint, as float32."""
+        if name in lut_matrices(self.geometry):
+            return _dense(self.values, role_of(name), lut_factor(name, self.recipe), scale_factor(name, self.recipe))
+        if name in int8_matrices(self.geometry):
+            codes = self.values(f"{role_of(name)}.int8").astype(np.float32)
+            rows = np.asarray(self.values(f"{role_of(name)}.scale"), np.float32).reshape(-1, 1)
+            return codes.reshape(len(rows), -1) * rows
+        if name in codebook_tensors(self.geometry):
+            return np.asarray(self.selector.array(name), np.float32)
+        return self._plain(name)
+
+    def rows(self, name: str, ids: npt.NDArray[np.integer]) -> F32:
+        """Return rows of a codebook."""
+        return np.asarray(self.selector.array(name)[ids], np.float32)
+
+    def _plain(self, name: str) -> F32:
+        g = self.geometry
+        if name.endswith(".base_kernel"):
+            parts = [[self.values(f"{name}.{s}.{t}").reshape(g.hidden) for t in range(g.conv_kernel)] for s in (0, 1)]
+            return np.array(parts, np.float32)
+        values = np.asarray(self.values(role_of(name)), np.float32)
+        if name == "layers.0.input_layernorm.weight":
+            return np.ascontiguousarray(values.reshape(g.hidden, g.block)[:, 0])  # row 0 carries no mask scale
+        if name.endswith("hidden_projection.weight"):
+            return values.reshape(g.selector_rank, g.hidden)
+        return values.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PackageHead:
+    """The head inside a package: a matrix (vocabulary, hidden) in row parts, folds undone."""
+
+    geometry: Geometry
+    recipe: Recipe
+    values: Values
+
+    @property
+    def vocab(self) -> int:
+        """Number of vocabulary rows."""
+        return self.geometry.vocab
+
+    def part(self, span: slice) -> F32:
+        """Return the rows of ``span`` as float32."""
+        size, fold = self.geometry.part_rows, self.recipe.lut_fold_default
+        out = []
+        for number in range(span.start // size, (span.stop - 1) // size + 1):
+            rows = slice(max(span.start - number * size, 0), min(span.stop - number * size, size))
+            out.append(_dense(self.values, f"head.{number}", fold, 1.0 / fold, rows))
+        return np.concatenate(out)
+
+
+def _dense(values: Values, role: str, fold: float, row_fold: float, rows: slice = slice(None)) -> F32:
+    lut = np.asarray(values(f"{role}.lut"), np.float32).reshape(-1) / np.float32(fold)
+    scale = np.asarray(values(f"{role}.scale"), np.float32).reshape(-1, 1)[rows] / np.float32(row_fold)
+    out: F32 = lut[values(f"{role}.idx", rows).reshape(len(scale), -1)]
+    out *= scale
+    return out
+
+
+@contextmanager
+def open_package_weights(
+    files: AssetFiles, selector: SafetensorsFile, *, geometry: Geometry, recipe: Recipe, seconds: float = 600.0
+) -> Iterator[tuple[PackageWeights, PackageHead]]:
+    """Read a package's constants by role and give them as weights and head, for as long as the context lasts.
+
+    CorruptError (``foreign-graph``) for a package that is not of this tool's structure: its roles can't be told.
+    """
+    reading = read_asset(files, digests=False, seconds=seconds)
+    comparison = compare_programs(expected_program(geometry, recipe), reading.program)
+    if not comparison.same:
+        first = comparison.differences[0]
+        raise CorruptError(
+            "the package is not of the structure that this tool emits",
+            where=f"{files.root}: {first.where}",
+            expected=first.expected,
+            found=first.found,
+            hint="emit the package with forgepack",
+            code="foreign-graph",
+        )
+    with open_role_values(reading, comparison.roles, seconds=seconds) as values:
+        yield (
+            PackageWeights(geometry=geometry, recipe=recipe, values=values, selector=selector),
+            PackageHead(geometry=geometry, recipe=recipe, values=values),
+        )
+
+
+@contextmanager
+def open_role_values(reading: AssetReading, roles: Mapping[str, int], *, seconds: float) -> Iterator[Values]:
+    """Give a function from a role to its constant's values, memory-mapped while the context lasts."""
+    constants = reading.program.constants
+    stored = [n for n in roles.values() if constants[n].data is None]
+    with open_constants(reading, stored, seconds=seconds) as payloads:
+
+        def values(role: str, rows: slice = slice(None)) -> npt.NDArray[Any]:
+            if role not in roles:
+                raise MissingError("the package lacks a constant", where=role, code="constant-missing")
+            place = roles[role]
+            return _values(constants[place], payloads.get(place), rows)
+
+        yield values
+
+
+def _values(constant: Constant, payload: npt.NDArray[np.uint8] | None, rows: slice) -> npt.NDArray[Any]:
+    if payload is None:
+        return np.array(constant.values())[rows] if constant.shape else np.array(constant.values())
+    if constant.dtype != "U4":
+        return payload.view(_DTYPES[constant.dtype]).reshape(constant.shape)[rows]
+    count, *rest = constant.shape
+    if payload.size % count:  # an odd row ends inside a byte
+        return unpack_u4(payload, constant.shape)[rows]
+    chosen = payload.reshape(count, -1)[rows]
+    return unpack_u4(chosen, (len(chosen), *rest))

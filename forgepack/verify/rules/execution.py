@@ -1,0 +1,64 @@
+"""NUM at depth run: the package computes what the drafter is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from forgepack.verify.execution import TYPICAL, WORST
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+
+@rule(
+    "NUM020",
+    title="both entry points run, and every output is finite and of its shape",
+    why="float16 overflows in silence: one NaN makes the selector take the first ids of the vocabulary",
+    remedy="emit the package again; report the values that overflow",
+    depth="run",
+    needs=("execution",),
+)
+def finite_outputs(pair: Pair) -> Iterator[Finding]:
+    """No call on the CPU returns a value that is not finite, or another shape than the geometry's."""
+    for name, one in sorted(pair.execution.value.worst().items()):
+        if math.isinf(one.share):
+            yield Finding(subject=name, expected="finite values of its shape", found="others", where=one.where)
+
+
+@rule(
+    "NUM021",
+    title="every output is near the float32 reference, at worst and in the median",
+    why="a graph with a wrong fold or a wrong axis still drafts; only its numbers tell",
+    remedy="emit the package again; a deviation that stays is a fault of the emitter",
+    depth="run",
+    needs=("execution",),
+    after=("NUM020",),
+)
+def near_reference(pair: Pair) -> Iterator[Finding]:
+    """Outputs deviate by at most 1e-2 of the reference's largest value in any call, and 5e-3 in the median call."""
+    run = pair.execution.value
+    for name, one in sorted(run.worst().items()):
+        if WORST < one.share < math.inf:
+            yield Finding(subject=name, expected=f"at most {WORST:g}", found=f"{one.share:.2e}", where=one.where)
+    for name, share in sorted(run.typical().items()):
+        if TYPICAL < share < math.inf:
+            yield Finding(subject=name, expected=f"at most {TYPICAL:g} in the median", found=f"{share:.2e}")
+
+
+@rule(
+    "NUM022",
+    title="on the given traces the package drafts what the reference drafts",
+    why="small deviations flip near ties, but many other drafts mean another drafter",
+    remedy="emit the package again; compare block by block with forgepack replay",
+    depth="run",
+    needs=("execution", "traces"),
+    after=("NUM020", "NUM021"),
+)
+def same_drafts(pair: Pair) -> Iterator[Finding]:
+    """At least nine blocks of ten have all drafts equal to those of the float32 reference."""
+    run = pair.execution.value
+    share = run.agreeing / run.blocks if run.blocks else 1.0
+    if share < 0.9:
+        found = f"{run.agreeing} of {run.blocks}"
+        yield Finding(subject="blocks drafted alike", expected="at least 90%", found=found)
