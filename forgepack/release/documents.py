@@ -140,7 +140,7 @@ def _readme(upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile) 
         "",
         f"Target: {upstream.id} at {upstream.revision}.",
         f"Drafter: {repo} at {profile.hub.commit}, {profile.recipe.variant}.",
-        f"Runtime: bonded compile mode {runtime.compile_mode}, {runtime.draft_gap_ms} ms gap after each verification,",
+        f"Runtime: bonded compile mode {runtime.compile_mode}, {runtime.draft_gap_ms} ms after each verification,",
         f"host threads: {runtime.host_threads}.",
         "",
         "Terms: LICENSE and NOTICE for the target, drafter/LICENSE and drafter/NOTICE for the drafter;",

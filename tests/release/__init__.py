@@ -1,0 +1,1 @@
+"""Tests of bundles, published releases, recipes and builds."""
