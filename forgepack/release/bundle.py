@@ -233,18 +233,17 @@ def drafter_entry(config: Mapping[str, Any], sidecar: Mapping[str, Any], *, stem
 def copy_hashed(file: PlannedFile, out: Path) -> str:
     """Copy a file and return the SHA-256 of the bytes that were written; UnreadableError when its size changed."""
     digest, size = hashlib.sha256(), 0
-    with writing(out):
+    with writing(out):  # closing may fail, too
         out.parent.mkdir(parents=True, exist_ok=True)
-        target = out.open("wb")
-    with target, open_regular(file.source) as source:
-        while chunk := source.read(CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
+        with out.open("wb") as target, open_regular(file.source) as source:
+            while chunk := source.read(CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+                with writing(out):
+                    target.write(chunk)
             with writing(out):
-                target.write(chunk)
-        with writing(out):
-            target.flush()
-            os.fsync(target.fileno())
+                target.flush()
+                os.fsync(target.fileno())
     if size != file.bytes:
         raise UnreadableError("the file changed while it was copied", where=str(file.source), code="changed")
     return digest.hexdigest()

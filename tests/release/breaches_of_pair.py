@@ -40,7 +40,7 @@ TARGET = [
         name="lost_package",
         change=without_package,
         causes=("CTR023", "CTR050", "PKG001"),
-        word="package chunk_L04-07",
+        word="package chunk",
     ),
     Breach(
         name="compiled_package_not_there",
@@ -123,7 +123,5 @@ PAIR = [
         name="vocabulary", change=config(lambda raw: raw.update(vocab_size=47)), causes=("VOC001",), word="vocab_size"
     ),
     Breach(name="no_logits", change=sidecar(headless), causes=("PKG009",), word="entries"),
-    Breach(
-        name="trailing_selector", change=longer_selector, causes=("FMT013", "PKG014"), word="length of the selector"
-    ),
+    Breach(name="trailing_selector", change=longer_selector, causes=("FMT013", "PKG014"), word="length of"),
 ]

@@ -74,7 +74,7 @@ def canonical(path: Any) -> str:
 def check_form(release: dict[str, Any]) -> dict[str, str]:
     version = release.get("schema_version")
     demand(type(version) is int and version == 1, "schema_version")
-    upstream = release.get("upstream_model")
+    upstream: Any = release.get("upstream_model")
     demand(isinstance(upstream, dict), "upstream_model")
     demand(
         all(isinstance(upstream.get(k), str) and upstream[k].strip() for k in ("id", "revision")), "upstream_model"
