@@ -4,7 +4,7 @@ PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint check clean
+.PHONY: help demo test lint check bench bench-full clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -35,6 +35,14 @@ lint: $(VENV)/installed-dev  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 check: lint test  ## what CI runs
+
+SCRATCH ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/forgepack-bench
+
+bench: $(VENV)/installed  ## measure at a quarter of the size, in minutes
+	$(BIN)/python -m benchmarks.run $(SCRATCH) --scale medium $(ARGS)
+
+bench-full: $(VENV)/installed  ## measure at full size: 30 GB in SCRATCH, most of an hour
+	$(BIN)/python -m benchmarks.run $(SCRATCH) --scale full $(ARGS)
 
 clean:  ## remove the environment and build output
 	rm -rf $(VENV) build dist

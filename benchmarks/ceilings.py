@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,14 @@ def measure_ceilings(scratch: Path, effort: Effort = FULL, workers: int = 2) -> 
 def as_json(ceilings: dict[str, Ceiling]) -> dict[str, Any]:
     """Return the ceilings as a JSON object."""
     return {name: asdict(ceiling) for name, ceiling in ceilings.items()}
+
+
+def best_of(left: dict[str, Ceiling], right: dict[str, Ceiling]) -> dict[str, Ceiling]:
+    """Return the better of two measurements of each ceiling: nothing attains more than it."""
+    return {
+        name: replace(c, wall=max(c.wall, right[name].wall), cpu=max(c.cpu, right[name].cpu))
+        for name, c in left.items()
+    }
 
 
 def best_rate(work: Callable[[], object], amount: float, unit: str, repeats: int) -> Ceiling:

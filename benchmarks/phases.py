@@ -23,8 +23,7 @@ from benchmarks.measure import memory_of
 REST = "rest"
 # (phase, module, attribute): a function is wrapped where it is looked up.
 HOOKS: tuple[tuple[str, str, str], ...] = (
-    ("identify", "forgepack.artifacts.lock", "require_locked"),
-    ("identify", "forgepack.drafter.open", "require_locked"),
+    ("identify", "forgepack.artifacts.checkpoint", "require_locked"),
     ("identify", "forgepack.quantize.run", "identify"),
     ("read", "forgepack.drafter.weights", "CheckpointWeights.tensor"),
     ("read", "forgepack.artifacts.traces", "TraceSet.features"),

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.plain_recipe import plain_factor, plain_gptq
+from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.target import locate_target, read_target
 from forgepack.artifacts.traces import read_traces
-from forgepack.drafter.open import open_checkpoint
 from forgepack.profile import load_profile
 from forgepack.quantize import run as quantize_run
 from forgepack.quantize.matrix import Inputs, MatrixQuantizer
@@ -162,7 +162,7 @@ def open_sources(checkpoint: Path, traces: Path, held_out: Path, *, target: Path
     """Read all inputs."""
     profile = load_profile(profile_name)
     return Sources(
-        checkpoint=open_checkpoint(checkpoint, profile),
+        checkpoint=read_checkpoint(checkpoint, profile),
         target=read_target(locate_target(target)),
         traces=read_traces(traces, profile.geometry),
         held_out=read_traces(held_out, profile.geometry),

@@ -13,11 +13,11 @@ import os
 import platform
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ceilings import FULL, QUICK, Ceiling, as_json, measure_ceilings
+from benchmarks.ceilings import FULL, QUICK, as_json, best_of, measure_ceilings
 from benchmarks.measure import Usage, median_wall, run_measured
 from benchmarks.operations import Rows, count_operations
 from benchmarks.scales import SCALES
@@ -171,14 +171,6 @@ def run_benchmark(bench: Bench, steps: tuple[str, ...], scratch: Path) -> dict[s
         },
         "ceilings": as_json(best_of(before, after)),
         "results": results,
-    }
-
-
-def best_of(left: dict[str, Ceiling], right: dict[str, Ceiling]) -> dict[str, Ceiling]:
-    """Return the better of two measurements of each ceiling: nothing attains more than it."""
-    return {
-        name: replace(c, wall=max(c.wall, right[name].wall), cpu=max(c.cpu, right[name].cpu))
-        for name, c in left.items()
     }
 
 

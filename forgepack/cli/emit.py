@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,14 +57,15 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
         return
     from forgepack.emit.package import emit_package
 
-    result = emit_package(
-        inputs,
-        options["out"],
-        profile=profile,
-        force=options["force"],
-        created=_creation_date(),
-        report=_Reporter(talk).report,
-    )
+    with _listening(talk) as report:
+        result = emit_package(
+            inputs,
+            options["out"],
+            profile=profile,
+            force=options["force"],
+            created=_creation_date(),
+            report=report,
+        )
     for role, lost in result.narrowed.items():
         talk.say(f"note: {role}: {lost.changed} values too small for float16 were rounded, {lost.zeroed} became 0")
     if as_json:
@@ -105,18 +108,41 @@ def _creation_date() -> int:
     return int(text)
 
 
-class _Reporter:
-    """Tells each step once on stderr, and the bytes done on a terminal."""
+@contextmanager
+def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
+    """Yield a listener: a live bar for each step on a terminal, one plain line a step elsewhere."""
+    if not talk.live:
+        last = ""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-        self._step = ""
+        def say(progress: Progress) -> None:
+            nonlocal last
+            if progress.step != last:
+                last = progress.step
+                talk.say(f"{progress.step} ...")
 
-    def report(self, progress: Progress) -> None:
-        """Say a new step."""
-        if progress.step != self._step:
-            self._step = progress.step
-            self._talk.say(f"{progress.step} ...")
+        yield say
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
+        bars.DownloadColumn(),
+        bars.TransferSpeedColumn(),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks: dict[str, bars.TaskID] = {}
+
+        def show(progress: Progress) -> None:
+            if progress.step not in tasks:
+                for done in tasks.values():
+                    bar.update(done, visible=False)
+                tasks[progress.step] = bar.add_task(progress.step, total=progress.total or None)
+            bar.update(tasks[progress.step], completed=progress.done)
+
+        yield show
 
 
 def _show_plan(talk: Talk, profile: Profile, inputs: EmitInputs, *, out: Path, as_json: bool) -> None:

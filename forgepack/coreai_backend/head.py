@@ -15,6 +15,8 @@ from forgepack.coreai_backend.program import AssetProgram, FunctionTrace, Operan
 from forgepack.errors import CorruptError, MissingError
 
 OUTPUT = "logits"
+# A head of one part a row would need fewer; values that are concatenated with themselves would need far more.
+MAX_STEPS = 10_000
 _PASS_THROUGH = frozenset({"reshape", "transpose", "cast", "expand_dims", "shrink_dims", "slice", "identity", "copy"})
 _MULTIPLY = frozenset({"mul", "broadcasting_mul"})
 _MATRIX_PRODUCT = frozenset({"batch_matmul", "broadcasting_batch_matmul", "matmul", "linear"})
@@ -101,8 +103,12 @@ class _Walker:
         self._program = program
         self._function = function
         self._where = where
+        self._steps = 0
 
     def parts(self, value: Operand) -> Iterator[HeadPart]:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise _unreadable(self._where, f"more than {MAX_STEPS} operations")
         operation = self._operation(value)
         kind = operation.short
         if kind in _PASS_THROUGH:

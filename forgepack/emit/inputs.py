@@ -15,6 +15,7 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import require_locked
 from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.target import Target
+from forgepack.artifacts.tree import walk
 from forgepack.coreai_backend.reader import read_asset
 from forgepack.emit.constant_spec import Array, Sources
 from forgepack.emit.describe import Note, describe_checkpoint, describe_quantization, describe_target, gather
@@ -49,6 +50,15 @@ def input_state(inputs: EmitInputs) -> list[tuple[str, int, int]]:
     paths = [inputs.quant.tensors.path, inputs.checkpoint.weights.path, inputs.target.embedding.path]
     paths += [] if head is None else [head.path]
     return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+
+
+def input_bytes(inputs: EmitInputs) -> int:
+    """Return about how many bytes ``identify`` will read, for the display of progress."""
+    paths = inputs.target.paths
+    folders = [paths.build] + ([] if paths.export is None else [paths.export])
+    files = sum(entry.size for folder in folders for entry in walk(folder))
+    locked = sum(file.bytes for file in inputs.checkpoint.lock.files)
+    return files + locked + inputs.quant.tensors.size + inputs.target.embedding.path.stat().st_size
 
 
 def package_sources(inputs: EmitInputs, profile: Profile) -> Sources:

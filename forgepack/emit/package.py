@@ -27,6 +27,7 @@ from forgepack.emit.inputs import (
     EmitInputs,
     Identity,
     identify,
+    input_bytes,
     input_state,
     package_sources,
 )
@@ -125,7 +126,7 @@ def emit_package(
         job = _Job(inputs=inputs, profile=profile, report=report)
         try:
             state = input_state(inputs)
-            identity = identify(inputs, profile, note=job.note("check inputs", 0))
+            identity = identify(inputs, profile, note=job.note("check inputs", input_bytes(inputs)))
             with writing(work), tempfile.TemporaryDirectory(prefix=_STAGE, dir=work) as stage:
                 result = job.write(Path(stage), identity, created)
                 if input_state(inputs) != state:

@@ -122,6 +122,17 @@ def test_logits_that_no_head_computes() -> None:
         assert caught.value.code == "head-form"
 
 
+def test_a_value_that_doubles_itself_ends() -> None:
+    """A few dozen concats of a value with itself stand for billions of parts: the search gives up."""
+    trace = Trace()
+    axis, value = trace.const("I32"), trace.lut_part(4, 8)
+    for _ in range(40):
+        value = trace.op("concat", axis, value, value)
+    with pytest.raises(CorruptError) as caught:
+        find_head(trace.program(value), "package")
+    assert caught.value.code == "head-form"
+
+
 def test_scales_that_do_not_fit_their_rows() -> None:
     """A scale of another length than the rows is no head."""
     trace = Trace()
