@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 from forgepack.cli.common import Talk
-from forgepack.cli.fetch_progress import LiveProgress, PlainProgress
-from forgepack.hub import Effects, HubSettings
+from forgepack.cli.fetch_progress import hub_effects
+from forgepack.hub import HubSettings
 from forgepack.profile import Profile
 from forgepack.release.published import PublishedRelease, name_release, verify_published
 from forgepack.verify.report import Depth, Report
@@ -29,6 +28,5 @@ def verify_hub(profile: Profile, options: dict[str, Any], *, depth_given: bool, 
         depth=Depth[options["depth"].upper()] if depth_given else Depth.HASH,
         strict=options["strict"],
     )
-    with LiveProgress() if talk.live else PlainProgress(talk) as listener:
-        effects = Effects(sleep=time.sleep, clock=time.monotonic, report=listener)
+    with hub_effects(talk) as effects:
         return verify_published(wanted, profile, settings=settings, effects=effects, progress=talk.detail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,8 +11,10 @@ from forgepack import hub
 from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.lock import CheckpointLock
 from forgepack.artifacts.quant import read_quant
+from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.target import read_target
 from forgepack.artifacts.traces import read_traces
+from forgepack.emit.describe import describe_file
 from forgepack.emit.inputs import EmitInputs
 from forgepack.emit.package import emit_package
 from forgepack.errors import InternalError
@@ -32,7 +34,6 @@ from forgepack.release.build_lock import (
 from forgepack.release.bundle import make_bundle
 from forgepack.release.inventory import BundleInputs
 from forgepack.release.recipe import BuildRecipe, describe_inputs
-from forgepack.render import render_report
 from forgepack.staging import write_file, writing
 from forgepack.verify.engine import verify
 from forgepack.verify.report import Report
@@ -47,11 +48,15 @@ REPORT_FILE = "report.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a build takes from outside: the hub's settings and effects, and a listener for (step, what happens)."""
+    """What a build takes from outside.
+
+    The hub's settings and effects, a listener for (step, what happens), and the form of the verification's report.
+    """
 
     settings: hub.HubSettings
     effects: hub.Effects
     say: Callable[[str, str], None]
+    render: Callable[[Report], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +167,7 @@ class _Build:
             traces=read_traces(recipe.traces, geometry),
             held_out=None if recipe.held_out is None else read_traces(recipe.held_out, geometry),
         )
-        quantize(sources, recipe.quant, profile=recipe.profile, options=recipe.quantize)
+        quantize(sources, recipe.quant, profile=recipe.profile, options=replace(recipe.quantize, force=True))
         return "made"
 
     def _emit(self) -> Outcome:
@@ -189,7 +194,7 @@ class _Build:
         self.report = verify(Pair(sources, recipe.profile, recipe.depth), strict=recipe.strict)
         with writing(recipe.reports):
             recipe.reports.mkdir(exist_ok=True)
-        write_file(recipe.reports / REPORT_FILE, render_report(self.report, "json"))
+        write_file(recipe.reports / REPORT_FILE, self.world.render(self.report))
         return "made" if self.report.verdict == "pass" else "refused"
 
     def _bundle(self) -> Outcome:
@@ -210,4 +215,6 @@ class _Build:
     def _ours(self) -> bool:
         """Whether an earlier build of this lock made what lies in the output folder."""
         record = None if self.old is None else self.old.steps.get("bundle")
-        return record is not None and "release.json" in record.files and bool(describe_output(self.recipe.output))
+        made = record.files.get(RELEASE_FILE) if record is not None else None
+        release = self.recipe.output / RELEASE_FILE
+        return made is not None and release.is_file() and describe_file(release) == made

@@ -33,6 +33,7 @@ from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
 from forgepack.verify.hashing import FileDigest
 from forgepack.verify.report import Depth, Report
+from forgepack.verify.sources import absolute
 
 _SPARE = 16 << 20
 _SHOWN = 8
@@ -84,7 +85,7 @@ def make_bundle(
     inventory = take_inventory(inputs)
     with locked_work(out, force=force) as work:
         try:
-            stage = work / "stage"
+            stage = absolute(work) / "stage"  # digests are known by absolute path
             with writing(work):
                 shutil.rmtree(stage, ignore_errors=True)
                 stage.mkdir()
