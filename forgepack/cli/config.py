@@ -92,7 +92,7 @@ def _defaults(
     path: Path, table: Mapping[str, Any], commands: list[str], find_command: FindCommand
 ) -> dict[str, dict[str, Any]]:
     tables = [name for name in commands if name not in WITHOUT]
-    recipe = _options(find_command(RECIPE))
+    recipe = options_of(find_command(RECIPE))
     found: dict[str, dict[str, Any]] = {name: {} for name in tables}
     for key, value in table.items():
         if isinstance(value, dict):
@@ -110,7 +110,7 @@ def _defaults(
 
 
 def _values(path: Path, prefix: str, table: Mapping[str, Any], command: click.Command | None) -> dict[str, Any]:
-    known, found = _options(command), {}
+    known, found = options_of(command), {}
     for key, value in table.items():
         if key not in known:
             raise _unknown(path, prefix + key, key, known, kind="key")
@@ -120,7 +120,7 @@ def _values(path: Path, prefix: str, table: Mapping[str, Any], command: click.Co
     return found
 
 
-def _options(command: click.Command | None) -> dict[str, click.Option]:
+def options_of(command: click.Command | None) -> dict[str, click.Option]:
     """Return the options that a file may set, by their long names without dashes."""
     found = {}
     for param in command.params if command is not None else ():
