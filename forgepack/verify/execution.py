@@ -137,7 +137,7 @@ def _samples(pair: Pair) -> Iterator[Sample]:
 
 
 def synthetic_sample(geometry: Geometry, *, blocks: int | None = None) -> Sample:
-    """Return seeded features and anchors: a prompt longer than one prefill call, then two blocks, or ``blocks`` = 1."""
+    """Return seeded features and anchors: a prompt longer than one prefill call, then two blocks at most."""
     # RandomState's stream is frozen by NumPy's compatibility policy; Generator's is not.
     random = np.random.RandomState(SEED)
     prompt = geometry.prefill_rows + 3
