@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 
 from forgepack.errors import PlatformError
@@ -15,6 +14,8 @@ def installed_version() -> str | None:
     """Return the version of the installed ``coreai-core``, or None; imports nothing of it."""
     if importlib.util.find_spec("coreai") is None:
         return None
+    import importlib.metadata  # 60 ms that depth header does without
+
     try:
         return importlib.metadata.version(DISTRIBUTION)
     except importlib.metadata.PackageNotFoundError:
