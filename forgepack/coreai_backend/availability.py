@@ -14,11 +14,11 @@ def installed_version() -> str | None:
     """Return the version of the installed ``coreai-core``, or None; imports nothing of it."""
     if importlib.util.find_spec("coreai") is None:
         return None
-    import importlib.metadata  # 60 ms that depth header does without
+    from importlib import metadata  # 60 ms that depth header does without
 
     try:
-        return importlib.metadata.version(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
         return None
 
 
