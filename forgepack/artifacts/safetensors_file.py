@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.files import open_regular, wrong_kind
 from forgepack.canonical import dump_compact, parse_object, sha256_hex
-from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError
+from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError, UnreadableError
 
 MAX_HEADER = 100_000_000
 MAX_TENSORS = 65_536
@@ -41,6 +41,16 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "U64": np.dtype(np.uint64),
     "BOOL": np.dtype(np.bool_),
 }
+
+
+def mapped(path: Path, dtype: Any, offset: int, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return a read-only memory map of a file; UnreadableError when it is no longer what its header said."""
+    try:
+        return np.memmap(path, dtype, "r", offset, shape)
+    except (OSError, ValueError) as err:
+        raise UnreadableError(
+            "the file can't be mapped: it was changed or removed meanwhile", where=str(path), code="changed"
+        ) from err
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +79,7 @@ class SafetensorsFile:
         info = self.info(name)
         if info.begin == info.end:
             return np.zeros(0, np.uint8)
-        return np.memmap(self.path, np.uint8, "r", info.begin, (info.end - info.begin,))
+        return mapped(self.path, np.uint8, info.begin, (info.end - info.begin,))
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """Return the tensor as a read-only memory-mapped array of its dtype and shape."""

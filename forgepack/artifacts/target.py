@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.config import TargetConfig, read_target_config
 from forgepack.artifacts.files import open_regular, read_bounded, wrong_kind
-from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
+from forgepack.artifacts.safetensors_file import SafetensorsFile, mapped, read_safetensors
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, parse_object, sha256_hex
@@ -80,7 +80,7 @@ class Embedding:
 
     def table(self) -> npt.NDArray[np.float16]:
         """Return the whole table as a read-only memory map."""
-        return np.memmap(self.path, np.float16, "r", self.offset, self.shape)
+        return mapped(self.path, np.float16, self.offset, self.shape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from forgepack.artifacts.safetensors_file import SafetensorsWriter, inspect_safetensors, read_safetensors
-from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError
+from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError, UnreadableError
 
 
 def build(header: Any, data: bytes = b"") -> bytes:
@@ -166,3 +166,16 @@ def test_an_unwritten_tensor_is_refused(tmp_path: Path) -> None:
         SafetensorsWriter(tmp_path / "x.safetensors", {"a": ("U8", (2,))}, {}),
     ):
         pass
+
+
+def test_a_file_cut_after_its_header_was_read(tmp_path: Path) -> None:
+    """A file that shrinks or goes between header and values is unreadable, not an internal error."""
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(build({"a": entry(0, 8192, shape=(4096,))}, bytes(8192)))
+    file = read_safetensors(path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UnreadableError, match="changed"):
+        file.array("a")
+    path.unlink()
+    with pytest.raises(UnreadableError):
+        file.array("a")
