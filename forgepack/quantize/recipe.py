@@ -57,7 +57,7 @@ def recipe_json(options: Options, profile: Profile) -> dict[str, Any]:
         "damping": recipe.damping,
         "block": recipe.gptq_block,
         "factorization": "float64 Cholesky",
-        "hessian": "float32 products of 512 rows, summed in float64",
+        "hessian": "float32 products of 1024 rows, summed in float64",
         "dead_columns": "diagonal set to 1, left out of the mean diagonal",
     }
     return {
