@@ -4,7 +4,7 @@ For H = L·Lᵀ with columns in ascending order (``factor``), the weighted error
 d·H·dᵀ = Σ_j (L_jj·(target_j - q_j))² with target_j = w_j + Σ_{i>j} d_i·L_ij/L_jj. Starting at the last column, each
 q_j is the code nearest to its target. The sum of these squares is the error that the rounding leaves.
 
-Speed: the sums over all finished columns are one product for 512 columns at once; inside, levels of 128 and 16
+Speed: the sums over all finished columns are one product for 256 columns at once; inside, levels of 128 and 16
 columns keep the working set in cache, and only 16 columns are summed one by one. Rows are independent: a task takes
 up to 4352 of them, so that calls cost little, and the column loop allocates nothing. Products are
 float32, the factor is float64.
@@ -26,7 +26,7 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
 
-OUTER = 512
+OUTER = 256
 INNER = 16
 ROWS = 4352
 
