@@ -180,6 +180,12 @@ CASES = [
         roots=("SRC012", "SRC019"),
     ),
     Case(
+        name="tensors by rounding",
+        change=header("quant/drafter_quant.safetensors", lambda h: h["__metadata__"].update(method="rtn")),
+        sources=True,
+        roots=("PKG006",),
+    ),
+    Case(
         name="tensors of another run",
         change=tensor("quant/drafter_quant.safetensors", "fc.weight.lut", lambda v: v * 2),
         depth="hash",

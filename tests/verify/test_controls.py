@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 from pathlib import Path
 
 import pytest
 
+from forgepack.artifacts.schema_check import schema_faults
+from forgepack.resources import data_folder
 from tests.verify.running import check_of, explain_all, failed, verified
 from tests.verify.sabotage import ASSET, CONFIG, TARGET_CONFIG, Change, both, bytes_of, edit, header, put, write
 
@@ -69,3 +72,9 @@ def test_each_depth_passes(base: Path, depth: str) -> None:
     for sources in (False, True):
         report = verified(base, depth, sources=sources, strict=True)
         assert "pass" == report.verdict, explain_all(report)
+
+
+def test_manifests_follow_their_schema(base: Path) -> None:
+    """Manifests of the tests' target and of the miniature are valid under schemas/manifest.schema.json."""
+    for path in (base / "target/coreai/manifest.json", data_folder("mini") / "target/coreai/manifest.json"):
+        assert () == schema_faults(json.loads(path.read_bytes()), "manifest")
