@@ -51,6 +51,7 @@ def asset_metadata(profile: Profile, identity: Identity, created: int = FIXED_DA
             "forgepack": without_nulls(
                 {
                     "schema": ASSET_SCHEMA,
+                    "sidecar_sha256": identity_digest(_without_package(profile, identity)),
                     "profile": {"name": profile.name, "sha256": profile.digest},
                     "checkpoint": checkpoint,
                     "target": {
@@ -83,8 +84,8 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def runtime_keys(profile: Profile, identity: Identity, asset_bytes: int) -> dict[str, Any]:
-    """Return the keys that the runtime and older checks read: the same names and types for ever."""
+def runtime_keys(profile: Profile, identity: Identity) -> dict[str, Any]:
+    """Return the keys that the runtime and older checks read, ``mb`` apart: the same names and types for ever."""
     geometry, recipe = profile.geometry, profile.recipe
     export = identity.target["export"]
     return {
@@ -99,18 +100,15 @@ def runtime_keys(profile: Profile, identity: Identity, asset_bytes: int) -> dict
         "target_export": export,
         "head_export": f"{export}/{identity.target['head']['file']}",
         "mask_scale": identity.quantization["mask_scale"]["deployment"],
-        "mb": round(asset_bytes / 1e6),
         "entries": entries(geometry),
     }
 
 
 def sidecar(profile: Profile, identity: Identity, content: PackageContent) -> dict[str, Any]:
     """Return the whole sidecar."""
-    runtime = profile.runtime
-    bound = {
-        "schema": SCHEMA,
-        "tool": {"name": "forgepack", "version": __version__, DISTRIBUTION: PINNED_VERSION},
-        "profile": {"name": profile.name, "sha256": profile.digest},
+    whole = _without_package(profile, identity)
+    whole["mb"] = round(content.asset_bytes / 1e6)
+    whole["forgepack"] |= {
         "package": {
             "asset": f"{profile.package}.aimodel",
             "minimum_os": MINIMUM_OS,
@@ -122,6 +120,17 @@ def sidecar(profile: Profile, identity: Identity, content: PackageContent) -> di
                 for role, lost in content.stored.narrowed.items()
             },
         },
+    }
+    return whole
+
+
+def _without_package(profile: Profile, identity: Identity) -> dict[str, Any]:
+    """Return the part of the sidecar that does not depend on the asset."""
+    runtime = profile.runtime
+    bound = {
+        "schema": SCHEMA,
+        "tool": {"name": "forgepack", "version": __version__, DISTRIBUTION: PINNED_VERSION},
+        "profile": {"name": profile.name, "sha256": profile.digest},
         "checkpoint": identity.checkpoint,
         "target": identity.target,
         "quantization": identity.quantization,
@@ -131,7 +140,19 @@ def sidecar(profile: Profile, identity: Identity, content: PackageContent) -> di
             "host_threads": runtime.host_threads,
         },
     }
-    return {**runtime_keys(profile, identity, content.asset_bytes), "forgepack": bound}
+    return {**runtime_keys(profile, identity), "forgepack": bound}
+
+
+def identity_digest(sidecar: Mapping[str, Any]) -> str:
+    """Return the digest of a sidecar without ``mb`` and ``forgepack.package``, which depend on the asset.
+
+    The asset's metadata carries it, so that no other field of the sidecar can change without a trace.
+    """
+    bound = sidecar.get("forgepack")
+    kept = {key: value for key, value in sidecar.items() if key != "mb"}
+    if isinstance(bound, Mapping):
+        kept["forgepack"] = {key: value for key, value in bound.items() if key != "package"}
+    return digest_json(kept)
 
 
 def constant_records(table: Mapping[str, ConstantSpec], stored: StoredConstants) -> dict[str, Any]:

@@ -22,6 +22,9 @@ from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
 
+# Blocks of the held-out traces that the demo runs on the CPU: five of each sequence keep it to a minute in all.
+BLOCKS_RUN = 60
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
@@ -102,4 +105,4 @@ class Scene:
             checkpoint=pairing.checkpoint,
             traces=self.miniature.held_out if depth is Depth.RUN else None,
         )
-        return Pair(sources, self.profile, depth)
+        return Pair(sources, self.profile, depth, blocks=BLOCKS_RUN)

@@ -7,10 +7,11 @@ from typing import Any
 
 from forgepack.artifacts.aimodel import CUSTOM_KEY, METADATA_FILE
 from forgepack.verify.binding import leaves, stated_at
-from forgepack.verify.compare import differing
+from forgepack.verify.compare import differing, lookup
 from forgepack.verify.report import Finding
 from forgepack.verify.subject import Pair
 
+SIDECAR_DIGEST = "sidecar_sha256"
 _FIELDS = ("author", "description", "license", CUSTOM_KEY)
 
 
@@ -23,10 +24,28 @@ def metadata_differences(pair: Pair) -> Iterator[Finding]:
         yield differing("binding", where, expected="checkpoint, target and quantization", found="parts are missing")
         return
     found = {field: asset.metadata.get(field) for field in _FIELDS}
+    for side in (expected, found):
+        side[CUSTOM_KEY] = _without_digest(side[CUSTOM_KEY])
     for path, wanted, stated in leaves(expected, found):
         where = pair.place(asset.root / METADATA_FILE, path)
         message = "the sidecar's binding demands it"
         yield differing(f"{path} of the asset", where, expected=wanted, found=stated, message=message)
+
+
+def sidecar_digests(pair: Pair) -> tuple[str, Any]:
+    """Return the digest of the sidecar's fields as they are, and the one that the asset's metadata states."""
+    from forgepack.emit.sidecar_content import identity_digest
+
+    stated = lookup(pair.asset.value.custom, f"forgepack.{SIDECAR_DIGEST}")
+    return identity_digest(pair.sidecar.value), stated
+
+
+def _without_digest(custom: Any) -> Any:
+    """Return the creator's metadata without the digest of the sidecar, which has a rule of its own."""
+    bound = lookup(custom, "forgepack")
+    if not isinstance(bound, dict):
+        return custom
+    return {**custom, "forgepack": {key: value for key, value in bound.items() if key != SIDECAR_DIGEST}}
 
 
 def expected_metadata(pair: Pair) -> dict[str, Any] | None:

@@ -139,6 +139,12 @@ CASES = [
     ),
     Case(name="metadata edited", change=put(METADATA, "author", value="someone"), roots=("PKG015",)),
     Case(name="metadata without identity", change=drop(METADATA, "creatorDefinedMetadata"), roots=("PKG015",)),
+    Case(
+        name="calibration's identity in the sidecar",
+        change=put(SIDECAR, "forgepack", "quantization", "calibration", "traces", "traces_sha256", value="0" * 64),
+        roots=("PKG022",),
+    ),
+    Case(name="name of the export", change=put(SIDECAR, "export", value="other"), roots=("PKG022",)),
     Case(name="size in the sidecar", change=put(SIDECAR, "mb", value=7), roots=("PKG016",)),
     Case(name="no licence", change=remove("drafter/LICENSE"), roots=("LIC001",)),
     Case(name="empty licence", change=write("drafter/LICENSE", b" \n"), roots=("LIC001",)),

@@ -12,7 +12,7 @@ from forgepack.verify.binding import against, bound, must_state, stated_at
 from forgepack.verify.compare import differing, lookup, same
 from forgepack.verify.faults import reported
 from forgepack.verify.files import file_differences
-from forgepack.verify.metadata import metadata_differences
+from forgepack.verify.metadata import metadata_differences, sidecar_digests
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -156,6 +156,7 @@ def _port(port: tuple[str, str, tuple[int, ...]] | None) -> str:
     remedy="emit the package again; a package of other tools can't be proven",
     depth="lineage",
     needs=("comparison",),
+    codes=("foreign-graph",),  # depth run gives up for the reason that is told here
     after=("PKG018",),
 )
 def operations(pair: Pair) -> Iterator[Finding]:
@@ -280,3 +281,19 @@ def structure(pair: Pair) -> Iterator[Finding]:
     where = pair.place(pair.layout.asset)
     yield from against(pair, "package.trace_sha256", pair.program.value.program.digest, where)
     yield from must_state(pair, "package.minimum_os", MINIMUM_OS)
+
+
+@rule(
+    "PKG022",
+    title="no field of the sidecar was changed after the asset was written",
+    why="the asset carries a digest of all fields that do not depend on it, those that nothing else proves included",
+    remedy="restore the sidecar from the package's source, or emit it again",
+    needs=("binding", "sidecar", "asset"),
+    after=("CTR", "NUM", "TAP", "SRC", "PKG00", "PKG015"),
+)
+def sidecar_digest(pair: Pair) -> Iterator[Finding]:
+    """The asset's metadata states the digest of the sidecar without mb and forgepack.package."""
+    found, expected = sidecar_digests(pair)
+    if found != expected:
+        where = pair.place(pair.layout.sidecar)
+        yield differing("fields of the sidecar", where, expected=expected, found=found)

@@ -307,3 +307,19 @@ def traces_bound(pair: Pair) -> Iterator[Finding]:
     if not report.traces_bound:
         where = pair.place(report.path, "inputs.calibration.bound")
         yield differing("traces of the calibration", where, expected="an identity", found="none")
+
+
+@rule(
+    "SRC023",
+    title="the given traces are well formed and of this geometry",
+    why="features of other taps or widths, or a schedule that does not fit its tokens, measure nothing",
+    remedy="name traces that were recorded with this target and drafter",
+    depth="run",
+    codes=(
+        *("npz", "traces-empty", "traces-form", "traces-identity", "traces-key"),
+        *("traces-range", "traces-schedule"),
+    ),
+)
+def traces(pair: Pair) -> Iterator[Finding]:
+    """The file of --traces can be read and its sequences have the profile's feature width."""
+    return reported(pair, "SRC023")
