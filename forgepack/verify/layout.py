@@ -79,6 +79,11 @@ def find_layout(root: Path, entries: Sequence[Entry], stem: str) -> Layout:
     return Layout(root=root, stem=chosen, expected=stem, assets=assets, compiled=compiled, coreml=coreml)
 
 
+def empty_layout(root: Path, stem: str) -> Layout:
+    """Return the layout of a package of which nothing is there."""
+    return Layout(root=root, stem=stem, expected=stem, assets=(), compiled=(), coreml=())
+
+
 def _listing(names: Sequence[str]) -> str:
     if not names:
         return "an empty folder"

@@ -1,1 +1,1 @@
-"""Tests of what is done around a package."""
+"""Tests of what is done around a package: bundles, published releases, gates, recipes and builds."""

@@ -27,7 +27,7 @@ _DOCUMENTS = (
     why="a loader that finds a part missing aborts, or goes on without it",
     remedy="restore the missing file; forgepack emit writes all of a package's",
     codes=("missing",),
-    after=("PKG006", "PKG003"),
+    after=("PKG006", "PKG003", "CTR045"),
 )
 def required_files(pair: Pair) -> Iterator[Finding]:
     """Each file that package, target, and given sources must hold exists."""
