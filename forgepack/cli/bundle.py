@@ -82,8 +82,8 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     )
     for path in result.left_behind:
         talk.say(f"note: left behind, not a file of a release's model: {path}")
-    for check in (*result.report.failed("warning"), *result.report.failed("note")):
-        talk.detail(f"{check.severity}: {check.id} {check.title}")
+    for check in result.report.failed("warning"):
+        talk.say(f"warning: {check.id}: not so: {check.title} ({check.findings[0].where})")
     if as_json:
         echo_json(result_json(result))
     else:
