@@ -45,7 +45,7 @@ FOLDER = click.Path(path_type=Path)
     "--blocks",
     type=click.IntRange(min=1),
     metavar="N",
-    help="At depth run: about this many blocks of the traces, not all.",
+    help="At depth run: about this many blocks, not all.",
 )
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Also write the report to FILE.")

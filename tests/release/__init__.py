@@ -1,1 +1,1 @@
-"""Tests of bundles, published releases, recipes and builds."""
+"""Tests of what is done around a package: bundles, published releases, gates, recipes and builds."""
