@@ -191,6 +191,7 @@ def _tokenizer(left: Path, right: Path, file: str) -> Iterator[Difference]:
 _JSON_KINDS = (
     *("sidecar", "coreml-sidecar", "checkpoint-lock", "quant-report", "replay-report", "gate-result", "gate-policy"),
     *("timings", "source-record", "profile", "report", "release", "drafter-config", "diff", "inspection", "manifest"),
+    *("build-lock", "release-record", "upstream-record", "command-output"),
     *("asset-metadata", "mlpackage-manifest", "safetensors-index", "model-config", "json"),
 )
 # Kinds that are JSON, or should be: two of these are compared value by value, or it is said why not.
