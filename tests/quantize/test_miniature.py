@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import quality
 from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, write_lock
@@ -20,6 +21,7 @@ from forgepack.drafter.draft import Drafter
 from forgepack.drafter.head import open_head
 from forgepack.drafter.weights import CheckpointWeights, QuantWeights
 from forgepack.errors import IdentityError
+from forgepack.geometry import lut_matrices
 from forgepack.miniature.data import PROFILE, find_miniature
 from forgepack.parallel import open_pool
 from forgepack.profile import Profile, load_profile
@@ -118,6 +120,18 @@ def test_gptq_has_the_lower_held_out_error(made_both: dict[str, Path], profile: 
     errors = {n: m["error"]["held_out"] for n, m in report["matrices"].items() if m["format"] == "lut4"}
     worse = [name for name, error in errors.items() if error["quantized"] >= error["rtn"]]
     assert [] == worse
+
+
+def test_every_error_is_at_most_the_plain_recipes(sources: Sources, profile: Profile) -> None:
+    """Beside GPTQ by the plain recipe on the same Hessians, errors are lower in total and on 9 matrices of 10.
+
+    Layer by layer, ``fc`` included, on rows that neither has seen; a tenth less in total is what is there.
+    """
+    summary = quality.compare(sources, PROFILE, quality.Comparison(only=()), workers=2)
+    held_out = summary["totals"]["held_out"]
+    assert set(lut_matrices(profile.geometry)) == set(summary["matrices"])
+    assert held_out["ratio"] < 0.93
+    assert held_out["at_most_plain"] >= 0.9
 
 
 @pytest.mark.parametrize("kind", ["calibration", "held_out"])
