@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,16 @@ import click
 
 from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of, target_options
 from forgepack.cli.config import CONFIG_FILE
-from forgepack.cli.fetch_progress import hub_effects
 from forgepack.cli.resources import require_file
+from forgepack.cli.step_progress import StepProgress
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 from forgepack.verify.report import Depth
 
 if TYPE_CHECKING:
-    from forgepack.hub import HubSettings
+    from forgepack.hub import Effects, HubSettings
+    from forgepack.hub import Progress as HubProgress
     from forgepack.release.build import BuildResult
     from forgepack.release.recipe import BuildRecipe
 
@@ -79,11 +81,12 @@ def build(
     from forgepack.render import render_report
 
     lock = (config.parent if config is not None else Path()) / LOCK_FILE
-    with hub_effects(talk) as effects:
+    with StepProgress(talk) as progress:
         world = World(
             settings=_settings(_step(ctx, "fetch", "--out", str(recipe.checkpoint))),
-            effects=effects,
-            say=lambda step, text: talk.say(f"{step}: {text}"),
+            effects=_effects(progress),
+            say=progress.say,
+            advance=progress.advance,
             render=lambda report: render_report(report, "json"),
         )
         result = build_release(recipe, lock, world=world, locked=locked, force=force)
@@ -163,6 +166,19 @@ def _settings(fetch: dict[str, Any]) -> HubSettings:
     from forgepack.hub import HubSettings
 
     return HubSettings(endpoint=os.environ.get("HF_ENDPOINT") or None, timeout=fetch["timeout"])
+
+
+def _effects(progress: StepProgress) -> Effects:
+    """Return a fetch's effects, told as a step among others: two live displays can't be drawn at once."""
+    from forgepack.hub import Effects
+
+    def report(now: HubProgress) -> None:
+        if now.phase == "retry":
+            progress.say("fetch", f"{now.path or 'the hub'}: {now.note}")
+        else:
+            progress.advance("fetch", now.done, now.total, now.path)
+
+    return Effects(sleep=time.sleep, clock=time.monotonic, report=report)
 
 
 def result_json(result: BuildResult, recipe: BuildRecipe) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forgepack.cli.common import (
-    Talk,
     echo_json,
     force_option,
     json_option,
@@ -17,13 +16,14 @@ from forgepack.cli.common import (
     target_options,
 )
 from forgepack.cli.resources import require_parent
+from forgepack.cli.step_progress import StepProgress
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, Upstream, load_profile
 from forgepack.verify.report import Depth
 
 if TYPE_CHECKING:
-    from forgepack.release.bundle import BundleResult, Progress
+    from forgepack.release.bundle import BundleResult
     from forgepack.release.inventory import BundleInputs, Inventory
 
 _FOLDER = click.Path(path_type=Path)
@@ -72,18 +72,19 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
         return
     from forgepack.release.bundle import make_bundle
 
-    result = make_bundle(
-        inputs,
-        options["out"],
-        profile=profile,
-        force=options["force"],
-        depth=Depth[options["depth"].upper()],
-        listener=Reporter(talk).report,
-    )
+    with StepProgress(talk) as progress:
+        result = make_bundle(
+            inputs,
+            options["out"],
+            profile=profile,
+            force=options["force"],
+            depth=Depth[options["depth"].upper()],
+            listener=lambda now: progress.advance(now.step, now.done, now.total, now.path),
+        )
     for path in result.left_behind:
         talk.say(f"note: left behind, not a file of a release's model: {path}")
-    for check in (*result.report.failed("warning"), *result.report.failed("note")):
-        talk.detail(f"{check.severity}: {check.id} {check.title}")
+    for check in result.report.failed("warning"):
+        talk.say(f"warning: {check.id}: not so: {check.title} ({check.findings[0].where})")
     if as_json:
         echo_json(result_json(result))
     else:
@@ -161,18 +162,3 @@ def result_lines(result: BundleResult) -> list[str]:
         f"{escape(str(result.root))}: {len(result.files)} files, {result.bytes:,} bytes, {verified}",
         f"release.json sha256 {result.release_sha256}",
     ]
-
-
-class Reporter:
-    """Says each step once on stderr."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-        self._step = ""
-
-    def report(self, progress: Progress) -> None:
-        """Say a new step."""
-        if progress.step != self._step:
-            self._step = progress.step
-            size = f" {progress.total:,} bytes" if progress.total else ""
-            self._talk.say(f"{progress.step}{size} ...")

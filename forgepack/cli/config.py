@@ -24,8 +24,10 @@ CONFIG_FILE = "forgepack.toml"
 PROJECT_FILE = "pyproject.toml"
 PREFIX = "FORGEPACK_"
 RECIPE = "build"
-# What must be said each time: it overwrites, weakens a verification, or changes what a command prints or is.
-EVERY_TIME = frozenset({"force", "dry_run", "as_json", "locked", "plain", "hub", "quiet", "verbose", "help"})
+# What must be said each time: it overwrites, weakens a verification, names its subject, or changes what is printed.
+EVERY_TIME = frozenset(
+    {"force", "dry_run", "as_json", "locked", "plain", "bundle", "hub", "quiet", "verbose", "help"}
+)
 # Commands that read nothing but their arguments.
 WITHOUT = frozenset({"demo", "explain", "rules", "schema", "doctor", "completion"})
 

@@ -78,7 +78,7 @@ def verify(
     """
     talk = talk_of(ctx)
     profile = load_profile(profile_name)
-    _check_subject(options)
+    _check_subject(ctx, options)
     if options["hub"] is not None:
         from forgepack.cli.verify_hub import verify_hub
 
@@ -104,7 +104,7 @@ def _given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) in (source.COMMANDLINE, source.ENVIRONMENT)
 
 
-def _check_subject(options: dict[str, Any]) -> None:
+def _check_subject(ctx: click.Context, options: dict[str, Any]) -> None:
     """Raise UsageError unless exactly one thing is named, with options that fit it."""
     named = [name for name in ("drafter", "bundle", "hub") if options[name] is not None]
     shown = {"drafter": "DRAFTER", "bundle": "--bundle", "hub": "--hub"}
@@ -112,7 +112,8 @@ def _check_subject(options: dict[str, Any]) -> None:
         found = " and ".join(shown[name] for name in named) or "nothing"
         raise UsageError("name one thing to verify", expected="DRAFTER, --bundle or --hub", found=found)
     if named != ["drafter"]:
-        parts = [name for name in ("target", "target_model", "target_build", "target_export") if options[name]]
+        names = ("target", "target_model", "target_build", "target_export")
+        parts = [name for name in names if options[name] is not None and _given(ctx, name)]
         if parts:
             found = f"--{parts[0].replace('_', '-')}"
             raise UsageError("a release holds its own target", found=found, hint="leave the option out")

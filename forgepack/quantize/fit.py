@@ -1,10 +1,10 @@
 """Row scales and codebook of a LUT4 matrix for GPTQ: least weighted rounding error, in the format of the release.
 
 Column j counts v_j = L_jj², the weight that GPTQ's own loss gives the column's rounding (``gptq``). Each row starts
-at its root mean square s; then, three times over, every row takes the one of 29 scales s·2^(k/28), |k| <= 14, at
-which its weights round best with the present codebook, and the codebook is refined. The codebook starts as the
-optimal one for the histogram of all weights (dynamic programming over its bins); Lloyd's iterations refine it to
-their end.
+at its root mean square s; then every row takes the one of 29 scales s·2^(k/28), |k| <= 14, at which its weights
+round best with the present codebook, and the codebook is refined, in turns until no row changes, at most 25 times.
+The codebook starts as the optimal one for the histogram of all weights (dynamic programming over its bins); Lloyd's
+iterations refine it to their end.
 
 A row is read once, into 512 bins of W/s over ±8 that hold exact sums of v and v·W/s. A code boundary moved to the
 next bin's edge then costs the second order of a bin's width, 1/32, over a code's, about 0.2; values beyond ±8 count,
@@ -26,7 +26,7 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
-ROUNDS = 3
+MAX_ROUNDS = 25
 STEPS = 14
 OCTAVE = 28
 BINS = 512
@@ -47,16 +47,13 @@ class Histogram:
 
     def points(self, choice: I64) -> tuple[F64, F64]:
         """Return ascending values W/(s·factor) of all rows together, and their weights, for each row's factor."""
-        values, weights = [], []
-        for number in np.unique(choice):
-            rows = choice == number
-            mass, moment = self.mass[rows].sum(axis=0), self.moment[rows].sum(axis=0)
-            full = mass > 0
-            values.append(moment[full] / mass[full] / FACTORS[number])
-            weights.append(mass[full])
-        joined = np.concatenate(values)
-        order = np.argsort(joined, kind="stable")
-        return joined[order], np.concatenate(weights)[order]
+        numbers, groups = np.unique(choice, return_inverse=True)
+        members = (groups == np.arange(len(numbers))[:, None]).astype(np.float64)
+        mass, moment = members @ self.mass, members @ self.moment
+        full = mass > 0
+        values = (np.divide(moment, mass, where=full, out=moment) / FACTORS[numbers][:, None])[full]
+        order = np.argsort(values, kind="stable")
+        return values[order], mass[full][order]
 
 
 def fit_weighted(weight: F32, importance: F64, *, where: str, pool: Pool) -> Lut4:
@@ -70,10 +67,12 @@ def fit_weighted(weight: F32, importance: F64, *, where: str, pool: Pool) -> Lut
     silent = spread.astype(np.float16) == 0
     choice = np.zeros(len(weight), np.int64)
     codes = optimal_codes(*histogram.points(choice))
-    for _ in range(ROUNDS):
-        choice = choose_factors(histogram, base, codes)
+    for _ in range(MAX_ROUNDS):
+        before, choice = choice, choose_factors(histogram, base, codes, pool)
         choice[silent] = 0
         codes = refine_codes(*histogram.points(choice), codes)
+        if np.array_equal(before, choice):
+            break
     scale = (base.astype(np.float64) * FACTORS[choice]).astype(np.float16)
     return Lut4(scale=scale, codebook=codes.astype(np.float16))
 
@@ -98,32 +97,27 @@ def fill_histogram(weight: F32, base: F16, importance: F64, pool: Pool) -> Histo
     return out
 
 
-def choose_factors(histogram: Histogram, base: F16, codes: F64) -> I64:
+def choose_factors(histogram: Histogram, base: F16, codes: F64, pool: Pool) -> I64:
     """Return for each row the number of the factor with the least error Σ v·(W - s·factor·code)².
 
     What does not depend on the factor is left out. The scale's own rounding to float16 is counted; a scale that it
     takes to 0 or to infinity is never chosen.
     """
-    best = np.zeros(len(base), np.int64)
     edges = (codes[1:] + codes[:-1]) / 2
-    for start in range(0, len(base), _ROWS):
-        span = slice(start, start + _ROWS)
-        wide = base[span].astype(np.float64)
-        sums = [
-            np.pad(np.cumsum(part[span], axis=1), ((0, 0), (1, 0))) for part in (histogram.mass, histogram.moment)
-        ]
-        errors = np.empty((len(FACTORS), len(wide)))
-        for number, factor in enumerate(FACTORS):
-            with np.errstate(over="ignore"):
-                ratio = (wide * factor).astype(np.float16).astype(np.float64) / wide
-            cuts = np.clip(np.rint(edges * factor * PER_UNIT) + BINS // 2, 0, BINS).astype(np.int64)
-            bounds = np.concatenate([[0], cuts, [BINS]])
-            mass, moment = (np.diff(part[:, bounds], axis=1) for part in sums)
-            usable = np.isfinite(ratio) & (ratio > 0)
-            ratio = np.where(usable, ratio, 0.0)
-            error = ratio * (ratio * (mass @ np.square(codes)) - 2 * (moment @ codes))
-            errors[number] = np.where(usable, error, np.inf)
-        best[span] = np.argmin(errors, axis=0)
+    cuts = np.rint(FACTORS[:, None] * edges * PER_UNIT) + BINS // 2
+    table = codes[(cuts[:, :, None] <= np.arange(BINS)).sum(axis=1)].T  # the code of each bin, by factor
+    best = np.empty(len(base), np.int64)
+
+    def task(span: slice) -> None:
+        wide = base[span].astype(np.float64)[:, None]
+        with np.errstate(over="ignore"):
+            ratio = (wide * FACTORS).astype(np.float16).astype(np.float64) / wide
+        usable = np.isfinite(ratio) & (ratio > 0)
+        ratio[~usable] = 0
+        error = ratio * (ratio * (histogram.mass[span] @ np.square(table)) - 2 * (histogram.moment[span] @ table))
+        best[span] = np.argmin(np.where(usable, error, np.inf), axis=1)
+
+    pool.spans(len(base), 8 * _ROWS, task)
     return best
 
 

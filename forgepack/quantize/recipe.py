@@ -24,7 +24,7 @@ FITTED: dict[str, Any] = {
     "codebook": "optimal for the weighted histogram, then Lloyd to its fixed point, float16",
     "weights": "squared diagonal of the Cholesky factor, by column",
     "histogram": {"bins": fit.BINS, "per_unit": fit.PER_UNIT},
-    "rounds": fit.ROUNDS,
+    "rounds": {"until": "no row changes its factor", "at_most": fit.MAX_ROUNDS},
 }
 
 

@@ -50,12 +50,14 @@ REPORT_FILE = "report.json"
 class World:
     """What a build takes from outside.
 
-    The hub's settings and effects, a listener for (step, what happens), and the form of the verification's report.
+    The hub's settings and effects, listeners for (step, what happens) and for (step, done, total, name), and the form
+    of the verification's report.
     """
 
     settings: hub.HubSettings
     effects: hub.Effects
     say: Callable[[str, str], None]
+    advance: Callable[[str, int, int, str], None]
     render: Callable[[Report], bytes]
 
 
@@ -150,7 +152,7 @@ class _Build:
             self.world.say(name, "up to date")
             self.outcomes[name] = "up to date"
         else:
-            self.world.say(name, "working")
+            self.world.advance(name, 0, 0, "")
             self.outcomes[name] = make()
             files = describe_output(out)
             if self.locked and record is not None and self.outcomes[name] != "refused":
@@ -167,7 +169,14 @@ class _Build:
             traces=read_traces(recipe.traces, geometry),
             held_out=None if recipe.held_out is None else read_traces(recipe.held_out, geometry),
         )
-        quantize(sources, recipe.quant, profile=recipe.profile, options=replace(recipe.quantize, force=True))
+        options, advance = replace(recipe.quantize, force=True), self.world.advance
+        quantize(
+            sources,
+            recipe.quant,
+            profile=recipe.profile,
+            options=options,
+            progress=lambda now: advance("quantize", now.done, now.total, now.name),
+        )
         return "made"
 
     def _emit(self) -> Outcome:
@@ -177,7 +186,14 @@ class _Build:
             checkpoint=read_checkpoint(recipe.checkpoint, recipe.profile),
             target=read_target(recipe.target),
         )
-        emit_package(inputs, recipe.drafter, profile=recipe.profile, force=True, created=recipe.created)
+        emit_package(
+            inputs,
+            recipe.drafter,
+            profile=recipe.profile,
+            force=True,
+            created=recipe.created,
+            report=lambda now: self.world.advance("emit", now.done, now.total, now.step),
+        )
         return "made"
 
     def _verify(self) -> Outcome:
@@ -209,7 +225,13 @@ class _Build:
         )
         with writing(recipe.output):
             recipe.output.parent.mkdir(parents=True, exist_ok=True)
-        make_bundle(inputs, recipe.output, profile=recipe.profile, force=self.force or self._ours())
+        make_bundle(
+            inputs,
+            recipe.output,
+            profile=recipe.profile,
+            force=self.force or self._ours(),
+            listener=lambda now: self.world.advance("bundle", now.done, now.total, now.path),
+        )
         return "made"
 
     def _ours(self) -> bool:

@@ -41,11 +41,12 @@ _SHOWN = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where the work is: the step's name, bytes done, and bytes in all (0 where that is not known)."""
+    """Where the work is: the step's name, bytes done, bytes in all (0 where that is not known), and the file."""
 
     step: str
     done: int
     total: int
+    path: str = ""
 
 
 Listener = Callable[[Progress], None]
@@ -159,10 +160,14 @@ class _Job:
     def _copy(self, inventory: Inventory) -> Iterator[tuple[PlannedFile, str]]:
         done = 0
         for file in inventory.files:
-            self._tell("copy", done, inventory.bytes)
-            yield file, copy_hashed(file, self.stage / file.path)
-            done += file.bytes
-        self._tell("copy", done, inventory.bytes)
+
+            def note(size: int, path: str = file.path) -> None:
+                nonlocal done
+                done += size
+                self._tell("copy", done, inventory.bytes, path)
+
+            note(0)
+            yield file, copy_hashed(file, self.stage / file.path, note)
 
     def _listed(self, file: PlannedFile, sha256: str) -> ReleaseFile:
         needed = needs_notice(file.path, file.component)
@@ -209,9 +214,9 @@ class _Job:
             for folder in sorted(path for path in self.stage.rglob("*") if path.is_dir()):
                 fsync_folder(folder)
 
-    def _tell(self, step: str, done: int, total: int) -> None:
+    def _tell(self, step: str, done: int, total: int, path: str = "") -> None:
         if self.listener is not None:
-            self.listener(Progress(step=step, done=done, total=total))
+            self.listener(Progress(step=step, done=done, total=total, path=path))
 
 
 def drafter_entry(config: Mapping[str, Any], sidecar: Mapping[str, Any], *, stem: str) -> dict[str, Any]:
@@ -231,8 +236,11 @@ def drafter_entry(config: Mapping[str, Any], sidecar: Mapping[str, Any], *, stem
     }
 
 
-def copy_hashed(file: PlannedFile, out: Path) -> str:
-    """Copy a file and return the SHA-256 of the bytes that were written; UnreadableError when its size changed."""
+def copy_hashed(file: PlannedFile, out: Path, note: Callable[[int], None]) -> str:
+    """Copy a file and return the SHA-256 of the bytes that were written; UnreadableError when its size changed.
+
+    ``note`` gets the bytes just copied.
+    """
     digest, size = hashlib.sha256(), 0
     with writing(out):  # closing may fail, too
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -242,6 +250,7 @@ def copy_hashed(file: PlannedFile, out: Path) -> str:
                 size += len(chunk)
                 with writing(out):
                     target.write(chunk)
+                note(len(chunk))
             with writing(out):
                 target.flush()
                 os.fsync(target.fileno())

@@ -36,6 +36,14 @@ _SCHEMAS = {
     "forgepack.dflash2_source": "source-record",
     "forgepack.diff": "diff",
     "forgepack.inspect": "inspection",
+    "forgepack.build_lock": "build-lock",
+    "forgepack.release": "release-record",
+    "forgepack.qwen_source": "upstream-record",
+    **dict.fromkeys(
+        ("forgepack.build-report", "forgepack.bundle-plan", "forgepack.bundle-report", "forgepack.doctor-report"),
+        "command-output",
+    ),
+    **dict.fromkeys(("forgepack.fetch-report", "forgepack.quantize-plan"), "command-output"),
 }
 _SNIFFED = {
     "a Git LFS pointer": "lfs-pointer",

@@ -75,7 +75,7 @@ def test_factors_are_the_best_of_all_29(pool: Pool) -> None:
     """The histogram's choice costs hardly more than that of trying each factor on every weight: 1%, 0.1% in all."""
     weight, importance = heavy(60, 400), np.random.default_rng(1).uniform(0.2, 4, 400)
     base, codes = row_scale(weight, "w"), np.linspace(-2.4, 2.4, CODES)
-    chosen = choose_factors(fill_histogram(weight, base, importance, pool), base, codes)
+    chosen = choose_factors(fill_histogram(weight, base, importance, pool), base, codes, pool)
     errors = np.empty((len(FACTORS), len(weight)))
     for n, factor in enumerate(FACTORS):
         scale = (base.astype(np.float64) * factor).astype(np.float16).astype(np.float64)[:, None]

@@ -1,0 +1,146 @@
+"""SRC, the quantization's part: tensors, report, recipe and traces of the quantized drafter belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forgepack.verify.compare import differing, same
+from forgepack.verify.faults import reported
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+
+@rule(
+    "SRC010",
+    title="the quantized drafter has a valid report and nothing else beside its tensors",
+    why="without the report nothing says from which inputs and by which recipe it was made",
+    remedy="quantize again",
+    codes=("quant-report", "quant-unexpected"),
+)
+def quant_report(pair: Pair) -> Iterator[Finding]:
+    """report.json of a given quantized drafter is well formed."""
+    return reported(pair, "SRC010")
+
+
+@rule(
+    "SRC011",
+    title="the quantized tensors are those of the report beside them",
+    why="a report of another run vouches for nothing",
+    remedy="quantize again",
+    depth="hash",
+    needs=("quant", "quant_report", "digests"),
+    after=("NUM00",),
+)
+def quant_output(pair: Pair) -> Iterator[Finding]:
+    """Size and SHA-256 of drafter_quant.safetensors are those that report.json states."""
+    file, report = pair.quant.value, pair.quant_report.value
+    found = pair.digests.value.get(file.path)
+    if found is not None and (found.bytes, found.sha256) != (report.output_bytes, report.output_sha256):
+        expected = f"{report.output_bytes} bytes, {report.output_sha256}"
+        stated = f"{found.bytes} bytes, {found.sha256}"
+        yield differing("quantized tensors", pair.place(file.path), expected=expected, found=stated)
+
+
+@rule(
+    "SRC012",
+    title="the drafter was quantized by the profile's recipe",
+    why="plain rounding or another mask scale gives a package that loads alike and drafts worse",
+    remedy="quantize again with the profile's recipe",
+    needs=("quant_report",),
+)
+def quant_recipe(pair: Pair) -> Iterator[Finding]:
+    """Method, variant, deployed mask scale and profile of report.json are the profile's."""
+    report, profile = pair.quant_report.value, pair.profile
+    stated = {
+        "method": ("gptq", report.method),
+        "recipe.variant": (profile.recipe.variant, report.variant),
+        "recipe.mask_scale.deployment": (profile.recipe.mask_scale, report.mask_scale),
+        "profile.sha256": (profile.digest, report.profile_sha256),
+    }
+    for path, (expected, found) in stated.items():
+        if not same(found, expected):
+            yield differing(f"{path} of the report", pair.place(report.path, path), expected=expected, found=found)
+
+
+@rule(
+    "SRC013",
+    title="the drafter was quantized from the given checkpoint",
+    why="a quantization of other weights is another drafter",
+    remedy="name the checkpoint that was quantized, or quantize this one",
+    needs=("quant_report", "lock"),
+    after=(
+        "SRC018",
+        "SRC019",
+    ),
+)
+def quant_checkpoint(pair: Pair) -> Iterator[Finding]:
+    """Repository, commit, lock and weights that report.json states are those of the checkpoint."""
+    report, lock = pair.quant_report.value, pair.lock.value
+    model = lock.file("model.safetensors")
+    stated = {
+        "repo": (lock.repo, report.repo),
+        "commit": (lock.commit, report.commit),
+        "lock_sha256": (lock.digest, report.lock_sha256),
+        "model_sha256": (None if model is None else model.sha256, report.model_sha256),
+    }
+    for key, (expected, found) in stated.items():
+        if expected != found:
+            where = pair.place(report.path, f"inputs.checkpoint.{key}")
+            yield differing(f"{key} of the report", where, expected=expected, found=found)
+
+
+@rule(
+    "SRC014",
+    title="the drafter was calibrated on the given target",
+    why="a calibration with another head or embedding is legal history, but must be known",
+    remedy="quantize again for this target, or accept the older calibration",
+    severity="warning",
+    depth="hash",
+    needs=("quant_report", "digests"),
+)
+def quant_target(pair: Pair) -> Iterator[Finding]:
+    """Head, embedding and tokenizer that report.json states are those of the target."""
+    report, target = pair.quant_report.value, pair.sources.target
+    files = {
+        "head_sha256": (target.export, "lm_head.safetensors", report.head_sha256),
+        "embedding_sha256": (target.model, "embed_tokens_fp16.npy", report.embedding_sha256),
+        "tokenizer_sha256": (target.model, "tokenizer.json", report.tokenizer_sha256),
+    }
+    for key, (folder, name, stated) in files.items():
+        found = None if folder is None else pair.digests.value.get(folder / name)
+        if found is not None and found.sha256 != stated:
+            where = pair.place(report.path, f"inputs.target.{key}")
+            yield differing(f"{key} of the report", where, expected=found.sha256, found=stated)
+
+
+@rule(
+    "SRC015",
+    title="the calibration's traces say what they were recorded with",
+    why="traces without an identity may be of another target or drafter: nobody can tell",
+    remedy="record traces with this project's tools",
+    severity="note",
+    needs=("quant_report",),
+)
+def traces_bound(pair: Pair) -> Iterator[Finding]:
+    """The traces of the calibration carried an identity."""
+    report = pair.quant_report.value
+    if not report.traces_bound:
+        where = pair.place(report.path, "inputs.calibration.bound")
+        yield differing("traces of the calibration", where, expected="an identity", found="none")
+
+
+@rule(
+    "SRC023",
+    title="the given traces are well formed and of this geometry",
+    why="features of other taps or widths, or a schedule that does not fit its tokens, measure nothing",
+    remedy="name traces that were recorded with this target and drafter",
+    depth="run",
+    codes=(
+        *("npz", "traces-empty", "traces-form", "traces-identity", "traces-key"),
+        *("traces-range", "traces-schedule"),
+    ),
+)
+def traces(pair: Pair) -> Iterator[Finding]:
+    """The file of --traces can be read and its sequences have the profile's feature width."""
+    return reported(pair, "SRC023")
