@@ -76,8 +76,9 @@ class Comparison:
         """Note one matrix; the tool's error on calibration rows is its own report's, checked by the tests."""
         if plain is None:
             return
+        squares = result.report["squares"]["calibration"]["quantized"]
         tool = {
-            "calibration": result.report["error"]["calibration"]["quantized"],
+            "calibration": float(np.sqrt(squares / (inputs.rows * plain["energy"]))),
             "held_out": held_out_error(weight, weight - dequantize(result), inputs),
         }
         self.matrices[result.name] = {kind: (plain[kind], tool[kind]) for kind in tool}
@@ -108,8 +109,10 @@ def _plain(weights: dict[str, F32], inputs: Inputs, comparison: Comparison) -> d
     factor, out = plain_factor(inputs.hessian), {}
     for name in filter(comparison.chosen, weights):
         difference = weights[name] - plain_gptq(weights[name], factor)
+        whole = energy(weights[name], inputs.hessian)
         out[name] = {
-            "calibration": float(np.sqrt(energy(difference, inputs.hessian) / energy(weights[name], inputs.hessian))),
+            "energy": whole,
+            "calibration": float(np.sqrt(energy(difference, inputs.hessian) / whole)),
             "held_out": held_out_error(weights[name], difference, inputs),
         }
     return out
@@ -134,7 +137,7 @@ def energy(rows: F32, H: F64) -> float:
 def held_out_error(weight: F32, difference: F32, inputs: Inputs) -> float:
     """Return ‖difference·X‖/‖weight·X‖ over the held-out rows."""
     sums = np.zeros(2)
-    for panel in inputs.held_out():
+    for panel in inputs.held_out.panels():
         for n, matrix in enumerate((difference, weight)):
             sums[n] += sum(
                 _squares(matrix[start : start + _ROWS] @ panel.T) for start in range(0, len(matrix), _ROWS)

@@ -12,7 +12,9 @@ CEILING = {
     "hessians": "sgemm",
     "forward": "sgemm",
     "gptq": "sgemm",
+    "calibration_errors": "sgemm",
     "held_out": "sgemm",
+    "int8_errors": "sgemm",
     "factorization": "dgemm",
 }
 

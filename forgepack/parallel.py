@@ -64,6 +64,17 @@ def spans(total: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, total)) for start in range(0, total, step)]
 
 
+def even_spans(total: int, largest: int, *, start: int = 0) -> list[slice]:
+    """Cover start..total-1 by an even number of slices of nearly equal length, none longer than ``largest``.
+
+    So that two workers end together, whatever the shape. Lengths are multiples of 16 but for the last one.
+    """
+    length = max(total - start, 0)
+    parts = 2 * -(-length // (2 * largest))
+    step = min(largest, 16 * -(-length // (16 * max(parts, 1))))
+    return [slice(start + part.start, start + part.stop) for part in spans(length, max(step, 1))]
+
+
 @contextmanager
 def open_pool(workers: int) -> Iterator[Pool]:
     """Pin BLAS to one thread a call and yield a Pool of ``workers`` threads; the old setting is restored."""

@@ -56,8 +56,16 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """The checkpoint that a target was converted from: its name on the hub and the revision that was taken."""
+
+    id: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPin:
-    """What the profile knows of the target: its tokenizer, end tokens, mask token text, licence."""
+    """What the profile knows of the target: its tokenizer, end tokens, mask token text, licence, upstream."""
 
     name: str
     tokenizer_sha256: str | None
@@ -65,6 +73,7 @@ class TargetPin:
     mask_token_text: str
     eos_tokens: tuple[int, ...]
     licence: str
+    upstream: Upstream | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +100,11 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "float": (int, float),
     "str": (str,),
     "str | None": (str, type(None)),
+    "Upstream | None": (Upstream, type(None)),
     "tuple[int, ...]": (int,),
     "tuple[str, ...]": (str,),
 }
-T = TypeVar("T", HubPin, Geometry, Recipe, Runtime, TargetPin)
+T = TypeVar("T", HubPin, Geometry, Recipe, Runtime, TargetPin, Upstream)
 
 
 def profile_names() -> list[str]:
@@ -167,8 +177,13 @@ def parse_profile(raw: dict[str, Any]) -> Profile:
         geometry=_typed(parse_geometry(raw["geometry"])),
         recipe=_typed(Recipe(**raw["recipe"])),
         runtime=_typed(Runtime(**raw["runtime"])),
-        target=_typed(TargetPin(**{**target, "eos_tokens": tuple(target["eos_tokens"])})),
+        target=_typed(_parse_target(target)),
         known_bad=dict(raw["known_bad"]),
         withdrawn=dict(raw["withdrawn"]),
         digest=digest_json(raw),
     )
+
+
+def _parse_target(raw: dict[str, Any]) -> TargetPin:
+    upstream = _typed(Upstream(**raw["upstream"])) if "upstream" in raw else None
+    return TargetPin(**{**raw, "eos_tokens": tuple(raw["eos_tokens"]), "upstream": upstream})

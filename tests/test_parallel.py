@@ -10,13 +10,26 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from forgepack.errors import UsageError
-from forgepack.parallel import blas_identity, open_pool, spans
+from forgepack.parallel import blas_identity, even_spans, open_pool, spans
 
 
 def test_spans_cover_once() -> None:
     """Slices follow each other and cover the whole range."""
     assert [slice(0, 4), slice(4, 8), slice(8, 9)] == spans(9, 4)
     assert [] == spans(0, 4)
+
+
+@pytest.mark.parametrize(
+    ("total", "largest", "start"), [(5120, 4352, 0), (17408, 4352, 0), (9, 4, 0), (0, 4, 0), (99, 16, 50)]
+)
+def test_even_spans_cover_once_in_equal_parts(total: int, largest: int, start: int) -> None:
+    """An even number of tasks, none over the limit, covers the range, so two workers end together."""
+    found = even_spans(total, largest, start=start)
+    assert list(range(start, total)) == [n for part in found for n in range(part.start, part.stop)]
+    lengths = [part.stop - part.start for part in found]
+    assert all(length <= largest for length in lengths)
+    if total >= 5120:
+        assert (0, 0) == (len(found) % 2, max(lengths) - min(lengths))
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -6,12 +6,15 @@ taken for it, whatever its folder is called. Sources: the release contract, sect
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
+
+SUFFIXES = (".mlpackage", ".mlmodelc", ".mlmodel")
 
 _PACKAGE_MARKS = ("Manifest.json", "Data/com.apple.CoreML", "Data/com.apple.CoreML/model.mlmodel")
 _COMPILED_MARKS = ("coremldata.bin", "model.mil")
+_MARK_NAMES = frozenset({"com.apple.coreml", "model.mlmodel", "coremldata.bin", "model.mil"})
 _SIDECAR_KEYS = ("quant", "policy", "size_gb")
 _DRAFTER_KEYS = ("W", "T", "R", "entries")
 
@@ -22,6 +25,20 @@ def coreml_folder(folder: Path) -> str | None:
         if (folder / name).exists():
             return f"{name}, the mark of a Core ML {kind}"
     return None
+
+
+def coreml_parts(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the names at the top of a tree under which something of Core ML lies, at any depth, sorted.
+
+    ``paths`` are POSIX paths below the root. A suffix or a mark tells it, whatever its case: some file systems take
+    ``X.MLPackage`` for ``X.mlpackage``.
+    """
+    found = set()
+    for path in paths:
+        parts = PurePosixPath(path).parts
+        if any(part.casefold().endswith(SUFFIXES) or part.casefold() in _MARK_NAMES for part in parts):
+            found.add(parts[0])
+    return tuple(sorted(found))
 
 
 def coreml_sidecar(sidecar: Mapping[str, Any]) -> str | None:

@@ -112,19 +112,18 @@ def locate_target(
     base = root if root is not None else Path()
     model, build = model or base / "model", build or base / "coreai"
     if export is None and root is not None:
-        export = _find_export(root, build)
+        export = find_export(root / "export", build)
     return TargetPaths(model=model, build=build, export=export)
 
 
-def _find_export(root: Path, build: Path) -> Path | None:
-    """Find export/<manifest.export>, or the only folder in export/ (its directory may be named otherwise)."""
+def find_export(parent: Path, build: Path) -> Path | None:
+    """Find <parent>/<manifest.export>, or the only folder in ``parent`` (its directory may be named otherwise)."""
     try:
-        named = root / "export" / read_manifest(build).export
+        named = parent / read_manifest(build).export
         if named.is_dir():
             return named
     except InputError:
         pass  # the manifest's own fault is reported where it is read
-    parent = root / "export"
     folders = [p for p in sorted(parent.iterdir()) if p.is_dir()] if parent.is_dir() else []
     return folders[0] if len(folders) == 1 else None
 

@@ -18,6 +18,7 @@ from forgepack.profile import DEFAULT_PROFILE
 __all__ = [
     "Talk",
     "echo_json",
+    "echo_text",
     "escape",
     "force_option",
     "json_option",
@@ -84,6 +85,12 @@ def with_talk_options(command: click.Command) -> click.Command:
 def echo_json(value: Any) -> None:
     """Write canonical JSON to stdout."""
     sys.stdout.buffer.write(dump_canonical(value))
+    sys.stdout.buffer.flush()
+
+
+def echo_text(text: str) -> None:
+    """Write text to stdout as it is, without a terminal's colours in mind."""
+    sys.stdout.buffer.write(text.encode("utf-8"))
     sys.stdout.buffer.flush()
 
 

@@ -63,7 +63,7 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
             options["out"],
             profile=profile,
             force=options["force"],
-            created=_creation_date(),
+            created=creation_date(),
             report=report,
         )
     for role, lost in result.narrowed.items():
@@ -95,7 +95,8 @@ def _read_inputs(profile: Profile, options: dict[str, Any]) -> EmitInputs:
     )
 
 
-def _creation_date() -> int:
+def creation_date() -> int:
+    """Return the asset's creation date in seconds since 1970: SOURCE_DATE_EPOCH, or the fixed one."""
     from forgepack.coreai_backend.asset_writer import FIXED_DATE
 
     text = os.environ.get("SOURCE_DATE_EPOCH")

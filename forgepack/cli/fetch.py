@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of
+from forgepack.cli.fetch_progress import hub_effects
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
-    from forgepack.cli.common import Talk
     from forgepack.hub import Effects, FetchReport
 
 _FOLDER = click.Path(path_type=Path)
@@ -55,7 +52,7 @@ def fetch(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options:
     """
     talk = talk_of(ctx)
     profile = load_profile(profile_name)
-    with _listening(talk) as effects:
+    with hub_effects(talk) as effects:
         report = _run(profile, options, effects)
     for note in report.notes:
         talk.say(f"note: {note}")
@@ -85,16 +82,6 @@ def _run(profile: Profile, options: dict[str, Any], effects: Effects) -> FetchRe
     endpoint = os.environ.get("HF_ENDPOINT") or None
     settings = hub.HubSettings(endpoint=endpoint, timeout=options["timeout"])
     return hub.fetch_checkpoint(request, settings=settings, effects=effects)
-
-
-@contextmanager
-def _listening(talk: Talk) -> Iterator[Effects]:
-    """Yield effects whose progress goes to stderr: a live bar on a terminal, one plain line a phase elsewhere."""
-    from forgepack.cli.fetch_progress import LiveProgress, PlainProgress
-    from forgepack.hub import Effects
-
-    with LiveProgress() if talk.live else PlainProgress(talk) as progress:
-        yield Effects(sleep=time.sleep, clock=time.monotonic, report=progress)
 
 
 def report_json(report: FetchReport) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -9,7 +12,7 @@ from forgepack.cli.common import Talk
 from forgepack.escaping import escape
 
 if TYPE_CHECKING:
-    from forgepack.hub import Progress
+    from forgepack.hub import Effects, Progress
 
 _VERBS = {
     "list": "listing the commit",
@@ -18,6 +21,15 @@ _VERBS = {
     "copy": "copying",
     "publish": "writing the lock",
 }
+
+
+@contextmanager
+def hub_effects(talk: Talk) -> Iterator[Effects]:
+    """Yield effects whose progress goes to stderr: a live bar on a terminal, one plain line a phase elsewhere."""
+    from forgepack.hub import Effects
+
+    with LiveProgress() if talk.live else PlainProgress(talk) as progress:
+        yield Effects(sleep=time.sleep, clock=time.monotonic, report=progress)
 
 
 class PlainProgress:

@@ -8,11 +8,12 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from forgepack import __version__
-from forgepack.cli.common import Talk, with_talk_options
+from forgepack.cli.common import Talk, talk_of, with_talk_options
 from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
 from forgepack.escaping import escape
 
@@ -20,12 +21,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fetch": ("fetch", "Download the checkpoint at a pinned commit."),
     "quantize": ("quantize", "Quantize a checkpoint: LUT4 GPTQ, INT8 kernel projections."),
     "emit": ("emit", "Emit the Core AI package and its sidecar."),
-    "verify": ("verify", "Verify that a package and a target belong together."),
+    "verify": ("verify", "Verify that a package and a target belong together, or a whole release."),
+    "bundle": ("bundle", "Stage a release from a target and a drafter."),
+    "build": ("build", "Make a release from one recipe, skipping what is up to date."),
     "replay": ("replay", "Measure acceptance and agreement on recorded traces."),
+    "gate": ("gate", "Judge a replay's report by a release rule."),
+    "diff": ("diff", "Tell how two packages, checkpoints or other artifacts differ."),
+    "inspect": ("inspect", "Tell what a file or folder is, and its identity."),
     "demo": ("demo", "Run the whole job on the embedded miniature, and sabotage it."),
     "explain": ("explain", "Explain a rule of the verifier."),
     "rules": ("rules", "List the verifier's rules."),
     "schema": ("schema", "Print a JSON Schema by name."),
+    "doctor": ("doctor", "Say what this machine lacks, if anything."),
+    "completion": ("completion", "Print a shell's completion script."),
 }
 
 COMPLETION = "_FORGEPACK_COMPLETE"
@@ -74,23 +82,62 @@ class LazyGroup(click.Group):
             close = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
             ctx.fail(f"No such command {name!r}.{hint}")
+        if name in COMMANDS and not HELP & set(args):
+            self._configure(ctx, name)
         return super().resolve_command(ctx, args)
+
+    def _configure(self, ctx: click.Context, name: str) -> None:
+        """Take the defaults of options from the configuration file, and tell of variables that nothing reads."""
+        from forgepack.cli.config import WITHOUT, load_config, unknown_variables
+
+        def find(command: str) -> click.Command | None:
+            return self.get_command(ctx, command)
+
+        if name in WITHOUT:
+            return
+        talk = talk_of(ctx)
+        for variable, close in unknown_variables(COMMANDS, find):
+            talk.say(f"note: no option reads {variable}" + (f": did you mean {close}?" if close else ""))
+        if not ctx.params.get("isolated"):
+            config = load_config(ctx.params.get("config"), COMMANDS, find)
+            ctx.default_map = {command: dict(values) for command, values in config.defaults.items()}
+            ctx.meta["forgepack.config"] = config.path
+            if config.path is not None:
+                talk.detail(f"defaults from {config.path}")
+
+
+HELP = {"-h", "--help"}
 
 
 @click.group(
     cls=LazyGroup,
     epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "FORGEPACK"},
 )
 @click.version_option(__version__, "--version", prog_name="forgepack")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on stderr.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration in place of ./forgepack.toml or [tool.forgepack] of ./pyproject.toml.",
+)
+@click.option("--isolated", is_flag=True, help="Read no configuration file.")
 @click.pass_context
-def forgepack(ctx: click.Context, *, quiet: bool, verbose: bool) -> None:
+def forgepack(ctx: click.Context, *, quiet: bool, verbose: bool, config: Path | None, isolated: bool) -> None:
     """Package and verify a speculative-decoding release for Apple silicon.
 
-    fetch -> quantize -> emit -> verify: each step writes files with digests, and no step trusts the one before.
+    fetch -> quantize -> emit -> verify -> bundle: each step writes files with digests, and no step trusts the one
+    before. `forgepack build` runs them all from one recipe, forgepack.toml.
+
+    Options come from the command line, then from FORGEPACK_* variables (FORGEPACK_VERIFY_DEPTH), then from the
+    configuration file, then from their defaults.
     """
+    if config is not None and isolated:
+        raise UsageError(
+            "--isolated reads no configuration", found=f"--config {config}", hint="leave one of them out"
+        )
     ctx.obj = Talk(quiet=quiet, verbose=verbose)
 
 

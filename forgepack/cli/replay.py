@@ -2,135 +2,124 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from forgepack import __version__
-from forgepack.cli.common import Talk, echo_json, json_option, profile_option, talk_of, target_options
-from forgepack.cli.resources import require_file, threads_option
-from forgepack.escaping import escape
+from forgepack.canonical import dump_canonical
+from forgepack.cli.common import (
+    Talk,
+    echo_json,
+    force_option,
+    json_option,
+    profile_option,
+    talk_of,
+    target_options,
+)
+from forgepack.cli.resources import require_file, require_new, require_parent, threads_option
+from forgepack.errors import UsageError
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
-    from forgepack.artifacts.target import Target
-    from forgepack.artifacts.traces import TraceSet
-    from forgepack.drafter.comparison import Comparison
+    from forgepack.drafter.comparison import Measured
     from forgepack.drafter.open import OpenedDrafter
+    from forgepack.release.replay_run import Inputs
 
 _FOLDER = click.Path(path_type=Path)
 
 
 @click.command("replay")
-@click.argument("pairs", type=_FOLDER, nargs=-1, required=True, metavar="PAIR...")
+@click.argument("drafters", type=_FOLDER, nargs=-1, required=True, metavar="DRAFTER...")
+@click.option("--against", type=_FOLDER, metavar="DRAFTER", help="The reference; by default the first DRAFTER.")
 @click.option("--traces", type=_FOLDER, required=True, metavar="FILE", help="Recorded sequences to walk.")
+@click.option("--workload", metavar="NAME", help="Name of the workload that the traces are; a gate needs it.")
 @click.option("--target", type=_FOLDER, metavar="DIR", help="The target's release root.")
 @target_options
 @click.option("--checkpoint", type=_FOLDER, metavar="DIR", help="The checkpoint that a QUANT was made of.")
-@click.option("--mask-scale", type=click.FloatRange(0, 1, min_open=True), metavar="S", help="For every PAIR.")
+@click.option(
+    "--mask-scale",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="S",
+    help="Another mask scale, for every DRAFTER but packages.",
+)
+@click.option("--plot", type=_FOLDER, metavar="FILE", help="Also draw the result as an SVG picture.")
+@click.option("--report", type=_FOLDER, metavar="FILE", help="Also write the JSON report to FILE.")
 @threads_option
 @profile_option
+@force_option
 @json_option
 @click.pass_context
 def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
-    """Replay greedy speculative decoding on recorded sequences with each PAIR.
+    """Replay greedy speculative decoding on recorded sequences with each DRAFTER.
 
-    A PAIR is an unquantized checkpoint, a QUANT folder or a drafter package. The target's recorded tokens take the
-    target's place, so acceptance is exact. Agreement is the share of blocks, on the first PAIR's schedule, whose
-    drafts all equal the first PAIR's: it sees small changes that acceptance can't.
+    A DRAFTER is an unquantized checkpoint, a QUANT folder or a drafter package, which is read back from its constants
+    and brings its own head. The target's recorded tokens take the target's place, so acceptance is exact.
+
+    Agreement is the share of blocks, on the reference's schedule, whose drafts all equal the reference's: it sees
+    faults that acceptance is blind to.
     """
-    from forgepack.artifacts.target import locate_target, read_target
-    from forgepack.artifacts.traces import read_traces
-    from forgepack.drafter.open import open_drafters
-
     talk, profile = talk_of(ctx), load_profile(profile_name)
-    require_file(options["traces"])
-    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
-    target = read_target(locate_target(options["target"], **parts))
-    traces = read_traces(options["traces"], profile.geometry)
-    drafters = open_drafters(options["pairs"], profile, checkpoint=options["checkpoint"])
-    if options["mask_scale"] is not None:
-        drafters = [replace(d, mask_scale=options["mask_scale"]) for d in drafters]
-    identity = _target_json(target, traces, talk)
-    results = _compare(drafters, target, traces, threads=options["threads"], talk=talk)
+    _check(options)
+    with _measured(options, profile, talk) as (inputs, opened, found):
+        from forgepack.release.replay_report import replay_json
+
+        report = replay_json(inputs.run(opened, found))
+    if options["report"] is not None:
+        _write(options["report"], dump_canonical(report))
+    if options["plot"] is not None:
+        from forgepack.render.replay_plot import replay_svg
+
+        _write(options["plot"], replay_svg(report))
     if as_json:
-        echo_json(replay_json(drafters, results, traces, profile=profile, target=identity))
+        echo_json(report)
     else:
-        click.echo("\n".join(replay_lines(results)))
+        from forgepack.render.replay_text import replay_lines
+
+        click.echo("\n".join(replay_lines(report, sequences=talk.verbose)))
 
 
-def _target_json(target: Target, traces: TraceSet, talk: Talk) -> dict[str, Any]:
-    """Identify the head that is used; say when the traces were recorded with another one, which is measured too."""
-    from forgepack.artifacts.files import hash_file
-    from forgepack.errors import MissingError
-
-    if target.head is None:
-        where = str(target.paths.build)
-        raise MissingError("the target's export is missing", where=where, hint="name it with --target-export")
-    _, digest = hash_file(target.head.path)
-    if traces.identity is not None and traces.identity.head_sha256 != digest:
-        talk.say(f"note: {traces.path} was recorded with another head than {target.head.path}")
-    return {"export": target.manifest.export, "head_sha256": digest}
+def _check(options: dict[str, Any]) -> None:
+    """Refuse at once what would fail after the work: missing traces, blank names, outputs in the way."""
+    require_file(options["traces"])
+    if options["workload"] is not None and not options["workload"].strip():
+        raise UsageError("--workload takes a name", found="a blank name")
+    for out in (options["plot"], options["report"]):
+        if out is not None:
+            require_parent(out)
+            require_new(out, force=options["force"])
 
 
-def _compare(
-    drafters: list[OpenedDrafter], target: Target, traces: TraceSet, *, threads: int, talk: Talk
-) -> list[Comparison]:
-    from forgepack.drafter.comparison import Variant, compare
-    from forgepack.drafter.head import open_head
-    from forgepack.parallel import open_pool
+@contextmanager
+def _measured(
+    options: dict[str, Any], profile: Profile, talk: Talk
+) -> Iterator[tuple[Inputs, list[OpenedDrafter], list[Measured]]]:
+    from forgepack.artifacts.target import locate_target
+    from forgepack.release.replay_run import measure, open_all, read_inputs
 
-    assert target.head is not None
-    head = open_head(target.head, traces.geometry)
-    variants = [Variant(name=str(d.path), weights=d.weights, head=head, mask_scale=d.mask_scale) for d in drafters]
-
-    def note(name: str) -> None:
-        talk.say(f"replay: {name}")
-
-    with open_pool(threads) as pool:
-        return compare(variants, traces, target.embedding, pool=pool, note=note)
-
-
-def replay_json(
-    drafters: list[OpenedDrafter],
-    results: list[Comparison],
-    traces: TraceSet,
-    *,
-    profile: Profile,
-    target: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the result as the JSON object that schemas/replay.schema.json describes."""
-    from forgepack.drafter.comparison import comparison_json
-
-    return {
-        "schema": "forgepack.replay/1",
-        "tool": {"name": "forgepack", "version": __version__},
-        "profile": {"name": profile.name, "sha256": profile.digest},
-        "target": target,
-        "traces": {
-            "sha256": traces.digest,
-            "bound": traces.identity is not None,
-            "sequences": len(traces.sequences),
-            "blocks": traces.blocks,
-        },
-        "drafters": [
-            {"path": d.path.as_posix(), "kind": d.kind, "sha256": d.sha256, "mask_scale": d.mask_scale}
-            | comparison_json(r)
-            for d, r in zip(drafters, results, strict=True)
-        ],
-    }
-
-
-def replay_lines(results: list[Comparison]) -> list[str]:
-    """Return the result as a table: accepted drafts a block with standard error, blocks, agreement."""
-    wide = max(len(escape(r.name)) for r in results)
-    lines = [f"{'':<{wide}}  accepted/block        blocks  agreement"]
-    for r in results:
-        a = r.acceptance
-        lines.append(
-            f"{escape(r.name):<{wide}}  {a.mean:5.3f} of {len(a.at_least)} +- {a.standard_error:5.3f}  "
-            f"{a.blocks:>6}  {r.agreement:9.3f}"
+    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
+    inputs = read_inputs(
+        locate_target(options["target"], **parts), options["traces"], profile, workload=options["workload"]
+    )
+    for part in inputs.foreign:
+        talk.say(f"note: {inputs.traces.path} was recorded with another {part} than the target's")
+    reference = [] if options["against"] is None else [options["against"]]
+    with open_all(
+        [*reference, *options["drafters"]],
+        profile,
+        checkpoint=options["checkpoint"],
+        mask_scale=options["mask_scale"],
+    ) as opened:
+        yield (
+            inputs,
+            opened,
+            measure(inputs, opened, threads=options["threads"], note=lambda n: talk.say(f"replay: {n}")),
         )
-    return lines
+
+
+def _write(path: Path, data: bytes) -> None:
+    from forgepack.staging import write_file
+
+    write_file(path, data)

@@ -45,3 +45,11 @@ def require_parent(out: Path) -> None:
     """Raise UsageError when the folder that an output would go into does not exist."""
     if not out.parent.is_dir():
         raise UsageError("the output's parent folder does not exist", where=str(out.parent))
+
+
+def require_new(out: Path, *, force: bool) -> None:
+    """Raise UsageError when an output exists, unless it may be replaced; a folder is never replaced by a file."""
+    if out.is_dir():
+        raise UsageError("the output is a folder", where=str(out), hint="name a file")
+    if not force and (out.exists() or out.is_symlink()):
+        raise UsageError("the output exists", where=str(out), hint="choose another file, or give --force")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,8 +14,9 @@ from forgepack.cli.common import profile_option, talk_of, target_options
 from forgepack.errors import OutputError, UsageError
 from forgepack.profile import load_profile
 from forgepack.render import FORMATS, render_report
+from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify as run_rules
-from forgepack.verify.report import Depth, Report
+from forgepack.verify.report import Depth
 from forgepack.verify.sources import Sources, find_sources
 from forgepack.verify.subject import Pair
 
@@ -21,7 +24,10 @@ FOLDER = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("drafter", type=FOLDER)
+@click.argument("drafter", type=FOLDER, required=False)
+@click.option("--bundle", type=FOLDER, metavar="DIR", help="A whole release in one folder, in place of DRAFTER.")
+@click.option("--hub", metavar="REPO@COMMIT", help="A published release, without its weights, in place of DRAFTER.")
+@click.option("--plain", is_flag=True, help="With --bundle or --hub: the target without its drafter, a diagnostic.")
 @click.option("--target", type=FOLDER, metavar="DIR", help="The target's release root: model/, coreai/, export/.")
 @target_options
 @profile_option
@@ -39,7 +45,7 @@ FOLDER = click.Path(path_type=Path)
     "--blocks",
     type=click.IntRange(min=1),
     metavar="N",
-    help="At depth run: about this many blocks of the traces, not all.",
+    help="At depth run: about this many blocks, not all.",
 )
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Also write the report to FILE.")
@@ -54,65 +60,83 @@ FOLDER = click.Path(path_type=Path)
     help="Time allowed for each reading or run of an asset.",
 )
 @click.pass_context
-def verify(  # noqa: PLR0913  (one parameter an option)
+def verify(
     ctx: click.Context,
+    /,
     *,
-    drafter: Path,
-    target: Path | None,
-    target_model: Path | None,
-    target_build: Path | None,
-    target_export: Path | None,
     profile_name: str,
-    quant: Path | None,
-    checkpoint: Path | None,
-    depth: str,
-    traces: Path | None,
-    blocks: int | None,
     format_name: str,
     reports: tuple[str, ...],
-    strict: bool,
-    allow_links: bool,
-    timeout: float,
+    **options: Any,
 ) -> int:
-    """Verify that the package in DRAFTER and a target belong together.
+    """Verify that the package in DRAFTER and a target belong together, or a whole release.
 
     Every fault of the content is a finding (exit 1), all of them are told at once. Nothing is written into what is
-    read, nothing is downloaded.
+    read. Only --hub asks the network: for the hub's own digests at that commit, small files, and headers.
+
+    A partial download of a release is understood: its export may be missing as a whole, its drafter with --plain.
     """
     talk = talk_of(ctx)
     profile = load_profile(profile_name)
-    sources = find_sources(
-        drafter,
-        target,
-        model=target_model,
-        build=target_build,
-        export=target_export,
-        quant=quant,
-        checkpoint=checkpoint,
-        traces=traces,
-        allow_links=allow_links,
-    )
-    outputs = [_parse_output(text, sources) for text in reports]
-    pair = Pair(sources, profile, Depth[depth.upper()], seconds=timeout, blocks=blocks)
-    report = run_rules(pair, strict=strict, progress=talk.detail)
+    _check_subject(ctx, options)
+    if options["hub"] is not None:
+        from forgepack.cli.verify_hub import verify_hub
+
+        outputs = [_parse_output(text, {}) for text in reports]
+        report = verify_hub(profile, options, depth_given=_given(ctx, "depth"), talk=talk)
+    else:
+        sources = _find_sources(options)
+        outputs = [_parse_output(text, sources.roots()) for text in reports]
+        kind = Pair if options["bundle"] is None else Bundle
+        depth = Depth[options["depth"].upper()]
+        pair = kind(sources, profile, depth, seconds=options["timeout"], blocks=options["blocks"])
+        report = run_rules(pair, strict=options["strict"], progress=talk.detail)
     for name, path in outputs:
         _write(path, render_report(report, name))
     sys.stdout.buffer.write(render_report(report, format_name, verbose=talk.verbose))
     sys.stdout.buffer.flush()
-    return _exit_code(report)
-
-
-def _exit_code(report: Report) -> int:
     return report.exit_code
 
 
-def _parse_output(text: str, sources: Sources) -> tuple[str, Path]:
+def _given(ctx: click.Context, name: str) -> bool:
+    """Whether an option stands on the command line or in the environment."""
+    source = click.core.ParameterSource
+    return ctx.get_parameter_source(name) in (source.COMMANDLINE, source.ENVIRONMENT)
+
+
+def _check_subject(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Raise UsageError unless exactly one thing is named, with options that fit it."""
+    named = [name for name in ("drafter", "bundle", "hub") if options[name] is not None]
+    shown = {"drafter": "DRAFTER", "bundle": "--bundle", "hub": "--hub"}
+    if len(named) != 1:
+        found = " and ".join(shown[name] for name in named) or "nothing"
+        raise UsageError("name one thing to verify", expected="DRAFTER, --bundle or --hub", found=found)
+    if named != ["drafter"]:
+        names = ("target", "target_model", "target_build", "target_export")
+        parts = [name for name in names if options[name] is not None and _given(ctx, name)]
+        if parts:
+            found = f"--{parts[0].replace('_', '-')}"
+            raise UsageError("a release holds its own target", found=found, hint="leave the option out")
+    elif options["plain"]:
+        hint = "add --bundle DIR, or name no --plain"
+        raise UsageError("--plain leaves the drafter of a release out", found="DRAFTER", hint=hint)
+
+
+def _find_sources(options: dict[str, Any]) -> Sources:
+    shared = {key: options[key] for key in ("quant", "checkpoint", "traces", "allow_links")}
+    if options["bundle"] is not None:
+        return find_bundle(options["bundle"], plain=options["plain"], **shared)
+    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
+    return find_sources(options["drafter"], options["target"], **parts, **shared)
+
+
+def _parse_output(text: str, roots: Mapping[str, Path]) -> tuple[str, Path]:
     """Split FORMAT=FILE; refuse an unknown format and a file inside what is verified."""
     name, separator, file = text.partition("=")
     if not separator or name not in FORMATS or not file:
         raise UsageError("--report takes FORMAT=FILE", found=text, hint=f"formats: {', '.join(FORMATS)}")
     path = Path(os.path.abspath(file))  # noqa: PTH100  (links stay as they are named)
-    for role, root in sources.roots().items():
+    for role, root in roots.items():
         if path.is_relative_to(root):
             raise UsageError("a report is never written into what is verified", where=file, found=f"inside {role}")
     return name, path

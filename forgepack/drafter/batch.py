@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from forgepack.errors import InternalError
 
+F16 = npt.NDArray[np.float16]
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
@@ -69,11 +70,16 @@ def make_batch(sequences: Sequence[SequenceBlocks]) -> BlockBatch:
     return BlockBatch(sequences=tuple(sequences), bounds=tuple(int(n) for n in np.cumsum(counts)))
 
 
-def embed(batch: BlockBatch, embedding: TokenRows, *, mask_token: int, block: int) -> F32:
-    """Return the blocks' input rows, (blocks, block, hidden): the anchor's embedding, then the mask token's."""
+def embed(
+    batch: BlockBatch, embedding: TokenRows, *, mask_token: int, block: int, mask_row: F16 | None = None
+) -> F32:
+    """Return the blocks' input rows, (blocks, block, hidden): the anchor's embedding, then the mask token's.
+
+    ``mask_row`` (hidden,), where given, takes the place of the mask token's row: a package holds its own.
+    """
     table = embedding.table()
     anchors = np.asarray(table[batch.anchors], np.float32)
-    mask = np.asarray(table[mask_token], np.float32)
+    mask = np.asarray(table[mask_token] if mask_row is None else mask_row, np.float32)
     out = np.empty((batch.blocks, block, table.shape[1]), np.float32)
     out[:, 0] = anchors
     out[:, 1:] = mask

@@ -1,74 +1,97 @@
-"""Several drafters over the same traces: acceptance of each, agreement of each with the first."""
+"""Several drafters over the same traces: acceptance of each, and each held against the first, block by block.
+
+Acceptance is blind to mild faults: a drafter that drafts otherwise in a fifth of all blocks may accept as much. So
+the others are drafted again on the first one's schedule, and equal drafts are counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from forgepack.artifacts.traces import TraceSet
-from forgepack.drafter.batch import TokenRows
 from forgepack.drafter.draft import Drafter
-from forgepack.drafter.head import Head
 from forgepack.drafter.replay import ReplayResult, open_traces
-from forgepack.drafter.statistics import Acceptance, agreement, summarise
-from forgepack.drafter.weights import DrafterWeights
+from forgepack.drafter.statistics import (
+    Acceptance,
+    Agreement,
+    Estimate,
+    agree,
+    difference,
+    equal_drafts,
+    summarise,
+    tally,
+)
 from forgepack.parallel import Pool
+
+I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A drafter to compare: its weights, head and mask scale under a name."""
+    """A drafter to measure, under a name."""
 
     name: str
-    weights: DrafterWeights
-    head: Head
-    mask_scale: float
+    drafter: Drafter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """One variant's result. ``agreement`` is the share of blocks, on the first variant's schedule, with equal drafts.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Against:
+    """One drafter held against the reference, on the reference's schedule.
 
-    ``as_recorded`` says whether its walk gives exactly the traces' recorded blocks.
+    ``equal`` counts for each block how many drafts from the first on are equal; ``difference`` is the mean of
+    accepted drafts minus the reference's, each on its own schedule.
+    """
+
+    equal: list[I64]
+    agreement: Agreement
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measured:
+    """One drafter's walk and what it says; ``against`` is None for the reference itself.
+
+    ``as_recorded`` says whether the walk gives exactly the traces' recorded blocks.
     """
 
     name: str
+    result: ReplayResult
     acceptance: Acceptance
-    agreement: float
     as_recorded: bool
+    against: Against | None
 
 
 def compare(
-    variants: Sequence[Variant],
-    traces: TraceSet,
-    embedding: TokenRows,
-    *,
-    pool: Pool,
-    note: Callable[[str], None] | None = None,
-) -> list[Comparison]:
-    """Replay every variant, one after another; ``note`` is told the name of each that begins."""
-    out: list[Comparison] = []
-    first: ReplayResult | None = None
+    variants: Sequence[Variant], traces: TraceSet, *, pool: Pool, note: Callable[[str], None] | None = None
+) -> list[Measured]:
+    """Replay every variant, one after another, the first one as the reference; ``note`` is told each name."""
+    drafts = traces.geometry.block - 1
+    out: list[Measured] = []
     for variant in variants:
         if note is not None:
             note(variant.name)
-        drafter = Drafter(
-            weights=variant.weights, head=variant.head, embedding=embedding, mask_scale=variant.mask_scale
-        )
-        tracked = open_traces(drafter, traces, pool)
+        tracked = open_traces(variant.drafter, traces, pool)
         result = tracked.replay()
-        first = first or result
-        drafts = [s.drafts for s in first.sequences]
-        here = drafts if result is first else tracked.drafts_at(first.schedule)
+        reference = out[0].result if out else None
+        against = None
+        if reference is not None:
+            equal = equal_drafts([s.drafts for s in reference.sequences], tracked.drafts_at(reference.schedule))
+            against = Against(
+                equal=equal,
+                agreement=agree(equal, drafts),
+                difference=difference(tally(result.accepted), tally(reference.accepted)),
+            )
         out.append(
-            Comparison(
+            Measured(
                 name=variant.name,
-                acceptance=summarise(result.accepted, drafter.geometry.block - 1),
-                agreement=agreement(drafts, here),
+                result=result,
+                acceptance=summarise(result.accepted, drafts),
                 as_recorded=_as_recorded(result, traces),
+                against=against,
             )
         )
     return out
@@ -82,20 +105,3 @@ def _as_recorded(result: ReplayResult, traces: TraceSet) -> bool:
         if not same or not np.array_equal(replayed.accepted[:count], recorded.accepted):
             return False
     return True
-
-
-def comparison_json(item: Comparison) -> dict[str, Any]:
-    """Return what replay.schema.json calls a result."""
-    accepted = item.acceptance
-    return {
-        "acceptance": {
-            "mean": accepted.mean,
-            "standard_error": accepted.standard_error,
-            "at_least": list(accepted.at_least),
-            "blocks": accepted.blocks,
-            "sequences": accepted.sequences,
-            "tokens_per_call": accepted.mean + 1,
-        },
-        "agreement": item.agreement,
-        "as_recorded": item.as_recorded,
-    }

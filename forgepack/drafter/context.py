@@ -6,32 +6,44 @@ V_l(t) = v_proj c_t. Row t is the row of position t.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from forgepack.drafter.functions import rms_norm, rope_tables, rotate
-from forgepack.drafter.linear import ROW_SPAN, multiply
+from forgepack.drafter.linear import ROW_SPAN
 from forgepack.drafter.weights import DrafterWeights
 from forgepack.geometry import Geometry
-from forgepack.parallel import Pool
+from forgepack.parallel import Pool, even_spans
 
 F32 = npt.NDArray[np.float32]
 
 
-def fuse(weights: DrafterWeights, features: Iterable[npt.NDArray[np.floating]], pool: Pool) -> list[F32]:
+def fuse(
+    weights: DrafterWeights,
+    features: Iterable[npt.NDArray[np.floating]],
+    pool: Pool,
+    *,
+    note: Callable[[int, F32], None] | None = None,
+) -> list[F32]:
     """Return the fused context (rows, hidden) of each sequence's features (rows, taps x hidden).
 
-    ``fc`` is loaded once; features are converted to float32 a span of rows at a time.
+    ``fc`` is loaded once; features are converted to float32 a span of rows at a time. ``note`` is shown the products
+    of ``fc`` with all rows of each sequence, by its number.
     """
     fc, gain = weights.tensor("fc.weight"), weights.tensor("hidden_norm.weight")
     out = []
-    for rows in features:
+    for number, rows in enumerate(features):
         fused = np.empty((len(rows), fc.shape[0]), np.float32)
-        for start in range(0, len(rows), ROW_SPAN):
-            part = slice(start, start + ROW_SPAN)
-            fused[part] = multiply(np.asarray(rows[part], np.float32), fc, pool)
+
+        def task(span: slice, rows: npt.NDArray[np.floating] = rows, fused: F32 = fused) -> None:
+            np.matmul(np.asarray(rows[span], np.float32), fc.T, out=fused[span])
+
+        pool.run([partial(task, span) for span in even_spans(len(rows), ROW_SPAN)])
+        if note is not None:
+            note(number, fused)
         out.append(rms_norm(fused, gain, weights.geometry.rms_eps))
     return out
 

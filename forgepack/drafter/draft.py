@@ -23,12 +23,16 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafter:
-    """Everything that turns context rows and an anchor into B-1 drafted tokens."""
+    """Everything that turns context rows and an anchor into B-1 drafted tokens.
+
+    ``mask_row``, where given, takes the place of the mask token's row of ``embedding``.
+    """
 
     weights: DrafterWeights
     head: Head
     embedding: TokenRows
     mask_scale: float
+    mask_row: npt.NDArray[np.float16] | None = None
 
     @property
     def geometry(self) -> Geometry:
@@ -38,7 +42,7 @@ class Drafter:
     def hidden(self, batch: BlockBatch, pool: Pool, ring: list[list[KeyValue]] | None = None) -> F32:
         """Return the final norm's output (blocks, B, H) of a batch; NumericsError when a value is not finite."""
         g = self.geometry
-        x = embed(batch, self.embedding, mask_token=g.mask_token, block=g.block)
+        x = embed(batch, self.embedding, mask_token=g.mask_token, block=g.block, mask_row=self.mask_row)
         out = Forward(weights=self.weights, mask_scale=self.mask_scale, pool=pool).hidden(x, batch, ring)
         if not np.isfinite(out).all():
             block = int(np.argmax(~np.isfinite(out).all(axis=(1, 2))))

@@ -27,7 +27,7 @@ KeyValue = tuple[F32, F32]
 
 
 class Observer(Protocol):
-    """Sees what feeds each matrix, in the order of the forward pass; arrays must not be kept or changed."""
+    """Sees what feeds each matrix and its products, in the order of the pass; arrays must not be kept or changed."""
 
     def observe(self, names: tuple[str, ...], rows: F32) -> None:
         """Take the block rows (blocks·B, inputs) that the matrices ``names`` share."""
@@ -38,6 +38,14 @@ class Observer(Protocol):
 
         ``contexts`` are the fused context rows of each sequence, which feed k_proj and v_proj as well.
         """
+        ...
+
+    def observe_product(self, name: str, start: int, product: F32) -> None:
+        """Take a matrix's products with the block rows from ``start`` on. Called from any thread, in any order."""
+        ...
+
+    def observe_context_product(self, name: str, sequence: int, product: F32) -> None:
+        """Take k_proj's or v_proj's products with the fused context rows of a sequence; from any thread."""
         ...
 
 
@@ -72,11 +80,25 @@ class Forward:
         k_proj, v_proj = self.weights.tensor(name + "k_proj.weight"), self.weights.tensor(name + "v_proj.weight")
         k_norm = self.weights.tensor(name + "k_norm.weight")
         out = []
-        for rows in contexts:
+        for number, rows in enumerate(contexts):
             both = (multiply(rows, k_proj, self.pool), multiply(rows, v_proj, self.pool))
+            if self.observer is not None:
+                for part, product in zip("kv", both, strict=True):
+                    self.observer.observe_context_product(f"{name}{part}_proj.weight", number, product)
             positions = np.arange(len(rows))
             out.append(context_key_value(both, k_norm, positions=positions, geometry=self.geometry))
         return out
+
+    def _multiply(self, rows: F32, name: str) -> F32:
+        """Return the products of block rows (n, inputs) with a matrix, and show them to the observer."""
+        out = multiply(rows, self.weights.tensor(name), self.pool)
+        if self.observer is not None:
+            self.pool.spans(len(out), ROW_SPAN, partial(self._show, name, out))
+        return out
+
+    def _show(self, name: str, product: F32, span: slice) -> None:
+        assert self.observer is not None
+        self.observer.observe_product(name, span.start, product[span])
 
     def _observe(self, names: tuple[str, ...], rows: F32) -> None:
         if self.observer is not None:
@@ -98,7 +120,7 @@ class Forward:
         g = self.geometry
         weight = name + ".kernel_projection.weight"
         self._observe((weight,), normed)
-        flat = multiply(normed.reshape(-1, g.hidden), self.weights.tensor(weight), self.pool)
+        flat = self._multiply(normed.reshape(-1, g.hidden), weight)
         return flat.reshape(*normed.shape[:2], 2, g.conv_kernel, g.groups)
 
     def _convolve(self, u: F32, kernels: F32, base: F32, *, add_to: F32 | None = None) -> F32:
@@ -126,16 +148,14 @@ class Forward:
         flat = rows.reshape(-1, g.hidden)
         if self.observer is not None:
             self.observer.observe_attention(layer, flat, contexts)
-        projected = [
-            multiply(flat, self.weights.tensor(f"{name}self_attn.{part}_proj.weight"), self.pool) for part in "qkv"
-        ]
+        projected = [self._multiply(flat, f"{name}self_attn.{part}_proj.weight") for part in "qkv"]
         del rows, flat
         ring = self.ring(layer, contexts) if ring is None else ring
         mixed = self._mix(layer, projected, batch, ring)
         del projected
         o_proj = f"{name}self_attn.o_proj.weight"
         self._observe((o_proj,), mixed)
-        out = multiply(mixed.reshape(-1, g.query_width), self.weights.tensor(o_proj), self.pool)
+        out = self._multiply(mixed.reshape(-1, g.query_width), o_proj)
         self._convolve(out.reshape(x.shape), kernels[:, :, 1], base[1], add_to=x)
 
     def _mix(self, layer: int, projected: list[F32], batch: BlockBatch, ring: list[KeyValue]) -> F32:
@@ -170,7 +190,7 @@ class Forward:
         inner = self._gated(rows.reshape(-1, g.hidden), gate, up)
         del rows
         self._observe((down,), inner)
-        out = multiply(inner, self.weights.tensor(down), self.pool)
+        out = self._multiply(inner, down)
         self._convolve(out.reshape(x.shape), kernels[:, :, 1], base[1], add_to=x)
 
     def _gated(self, rows: F32, gate: str, up: str) -> F32:
@@ -179,9 +199,11 @@ class Forward:
         out = np.empty((len(rows), self.geometry.intermediate), np.float32)
 
         def task(span: slice) -> None:
-            part = silu(rows[span] @ matrices[0].T)
-            part *= rows[span] @ matrices[1].T
-            out[span] = part
+            opened, other = (rows[span] @ matrix.T for matrix in matrices)
+            if self.observer is not None:
+                self.observer.observe_product(gate, span.start, opened)
+                self.observer.observe_product(up, span.start, other)
+            np.multiply(silu(opened), other, out=out[span])
 
         self.pool.spans(len(rows), ROW_SPAN, task)
         return out

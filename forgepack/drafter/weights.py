@@ -21,7 +21,10 @@ HIDDEN_PROJECTION = "candidate_selector.hidden_projection.weight"
 
 
 class DrafterWeights(Protocol):
-    """Tensors by the checkpoint's names, as float32; a matrix is (outputs, inputs)."""
+    """Tensors by the checkpoint's names, as float32; a matrix is (outputs, inputs).
+
+    Layer 0's input norm may be (block, hidden): one gain a row, where the mask scale is part of the weights.
+    """
 
     @property
     def geometry(self) -> Geometry:

@@ -13,13 +13,20 @@ LookUp = Callable[[str], str | None]
 _LONGEST_NAME = 250
 
 
-def check_revision(revision: str | None, profile: Profile, look_up: LookUp | None = None) -> str:
+def check_revision(
+    revision: str | None,
+    profile: Profile,
+    look_up: LookUp | None = None,
+    *,
+    where: str = "--revision",
+    option: str = "--revision ",
+) -> str:
     """Return ``revision``, or the profile's commit for None, if it is a full lower-case commit; else UsageError.
 
     ``look_up`` is asked once for the commit that the name points to now, to put it in the hint; None asks nobody.
-    What it finds never changes the outcome.
+    What it finds never changes the outcome. ``where`` and ``option`` are how the command line says it.
     """
-    where = "--revision" if revision is not None else f"{profile.name}: hub.commit"
+    where = where if revision is not None else f"{profile.name}: hub.commit"
     revision = profile.hub.commit if revision is None else revision
     if is_commit(revision):
         return revision
@@ -28,7 +35,7 @@ def check_revision(revision: str | None, profile: Profile, look_up: LookUp | Non
         where=where,
         expected="40 lower-case hexadecimal digits",
         found=revision[:_LONGEST_NAME],
-        hint=_hint(revision, look_up),
+        hint=_hint(revision, look_up, option),
         code="revision",
     )
 
@@ -41,12 +48,14 @@ def _kind(revision: str) -> str:
     return "a branch or tag"
 
 
-def _hint(revision: str, look_up: LookUp | None) -> str:
+def _hint(revision: str, look_up: LookUp | None, option: str) -> str:
     if is_commit(revision.lower()):
-        return f"--revision {revision.lower()}"
+        return f"{option}{revision.lower()}"
     commit = None
     if look_up is not None and revision.isprintable() and 0 < len(revision) <= _LONGEST_NAME:
         commit = look_up(revision)
     if commit is None:
+        if option != "--revision ":
+            return f"give the full commit: {option}COMMIT"
         return "leave --revision out to take the profile's commit, or give the full one"
-    return f"it points to {commit} now; if that is the one you mean: --revision {commit}"
+    return f"it points to {commit} now; if that is the one you mean: {option}{commit}"

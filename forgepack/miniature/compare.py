@@ -1,8 +1,4 @@
-"""Acceptance and agreement of the miniature's variants on its held-out traces.
-
-Acceptance alone is blind to mild faults, so every variant is also compared draft by draft with the unquantized
-drafter, on the schedule of that drafter's own replay.
-"""
+"""Acceptance and agreement of the miniature's variants on its held-out traces."""
 
 from __future__ import annotations
 
@@ -12,15 +8,16 @@ from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.target import locate_target, read_target
-from forgepack.artifacts.traces import TraceSet, read_traces
+from forgepack.artifacts.traces import read_traces
+from forgepack.drafter.comparison import Variant as Named
+from forgepack.drafter.comparison import compare
 from forgepack.drafter.draft import Drafter
 from forgepack.drafter.head import Head, open_head
-from forgepack.drafter.replay import TraceDrafter, open_traces
-from forgepack.drafter.statistics import Acceptance, agreement, summarise
+from forgepack.drafter.statistics import Acceptance
 from forgepack.drafter.weights import CheckpointWeights, DrafterWeights, QuantWeights
 from forgepack.errors import MissingError
 from forgepack.miniature.scene import Scene
-from forgepack.parallel import Pool, open_pool
+from forgepack.parallel import open_pool
 
 REFERENCE = "unquantized"
 
@@ -36,22 +33,16 @@ class Variant:
 def compare_variants(scene: Scene) -> dict[str, Variant]:
     """Replay unquantized, RTN, GPTQ and stale head over the held-out traces."""
     traces = read_traces(scene.miniature.held_out, scene.profile.geometry)
+    named = [Named(name=name, drafter=drafter) for name, drafter in _drafters(scene).items()]
     with open_pool(scene.threads) as pool:
-        opened = {name: open_traces(drafter, traces, pool) for name, drafter in _drafters(scene).items()}
-        return _measure(opened, traces, pool)
-
-
-def _measure(opened: dict[str, TraceDrafter], traces: TraceSet, pool: Pool) -> dict[str, Variant]:
-    reference = opened[REFERENCE].replay()
-    wanted = [s.drafts for s in reference.sequences]
-    out = {}
-    for name, drafter in opened.items():
-        result = reference if name == REFERENCE else drafter.replay()
-        drafts = drafter.drafts_at(reference.schedule)
-        out[name] = Variant(
-            acceptance=summarise(result.accepted, traces.geometry.block - 1), agreement=agreement(drafts, wanted)
+        found = compare(named, traces, pool=pool)
+    return {
+        one.name: Variant(
+            acceptance=one.acceptance,
+            agreement=1.0 if one.against is None else one.against.agreement.blocks.mean,
         )
-    return out
+        for one in found
+    }
 
 
 def _drafters(scene: Scene) -> dict[str, Drafter]:

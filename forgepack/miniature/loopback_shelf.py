@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LFS_SUFFIXES = (".safetensors", ".gguf", ".bin")
+LFS_SUFFIXES = (".safetensors", ".gguf", ".bin", ".npy", ".mlirb")
 
 Content = Path | Mapping[str, bytes]
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from forgepack.errors import NumericsError
 from forgepack.parallel import Pool, spans
 from forgepack.quantize.hessian import PANEL, Gram, new_gram
+from forgepack.quantize.judge import Outputs, hold_out
 from forgepack.quantize.matrix import Inputs, MatrixQuantizer
 from forgepack.quantize.result import Parts
 
@@ -38,6 +39,7 @@ class Calibrator:
     block_rows: int
     sequences: int
     note: Note
+    outputs: Outputs = field(default_factory=Outputs)
     _context: Gram | None = field(default=None)
 
     @property
@@ -82,6 +84,14 @@ class Calibrator:
         if self._pending((q,)):
             self._quantize((q,), gram, lambda: panels([held_out]))
 
+    def observe_product(self, name: str, start: int, product: F32) -> None:
+        """Sum up the squared outputs of block rows."""
+        self.outputs.add(name, (1, start), product, calibration=max(0, self.block_rows - start))
+
+    def observe_context_product(self, name: str, sequence: int, product: F32) -> None:
+        """Sum up the squared outputs of one sequence's context rows."""
+        self.outputs.add(name, (0, sequence), product, calibration=len(product) * (sequence < self.sequences))
+
     def _pending(self, names: tuple[str, ...]) -> tuple[str, ...]:
         pending = tuple(n for n in names if self.parts.load(n) is None)
         for name in names:
@@ -107,12 +117,7 @@ class Calibrator:
 
     def _quantize(self, names: tuple[str, ...], gram: Gram, held_out: Callable[[], Iterable[F32]]) -> None:
         gram.total /= gram.rows
-        inputs = Inputs(
-            hessian=gram.total,
-            rows=gram.rows,
-            held_out=held_out,
-            held_out_rows=sum(len(panel) for panel in held_out()),
-        )
+        inputs = Inputs(hessian=gram.total, rows=gram.rows, held_out=hold_out(held_out, self.pool))
         for result in self.quantizer.lut4(names, inputs):
             self.parts.save(result)
             self.note(result.name)

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from forgepack.errors import NumericsError
-from forgepack.parallel import Pool, spans
+from forgepack.parallel import Pool, even_spans, spans
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
 
 BLOCK = 512
+ROWS = 2560
 MAX_DAMPING = 1.0
 
 
@@ -87,31 +88,37 @@ def _restore(H: F64, pool: Pool) -> None:
 
 def _cholesky(H: F64, pool: Pool) -> bool:
     """Factorize the lower triangle in place, left-looking; False when a pivot is not positive."""
-    blocks = spans(H.shape[0], BLOCK)
-    for number, column in enumerate(blocks):
-        if number:
-            pool.run([partial(_update, H, rows, column) for rows in blocks[number:]])
+    for column in spans(H.shape[0], BLOCK):
+        corner = H[column, column]
+        upper, kept = np.triu_indices(len(corner), 1), corner.copy()
+        if column.start:
+            pool.run([partial(_update, H, rows, column) for rows in _row_tasks(H, column.start)])
         try:
-            corner = np.linalg.cholesky(H[column, column])
+            factor = np.linalg.cholesky(corner)
         except np.linalg.LinAlgError:
+            corner[upper] = kept[upper]
             return False
-        if not np.isfinite(corner).all():
+        factor[upper] = kept[upper]
+        corner[...] = factor
+        if not np.isfinite(np.diagonal(factor)).all():
             return False
-        tile, lower = H[column, column], np.tril_indices(len(corner))
-        tile[lower] = corner[lower]
-        pool.run([partial(_solve, H, rows, column, corner) for rows in blocks[number + 1 :]])
+        pool.run([partial(_solve, H, rows, column, factor) for rows in _row_tasks(H, column.stop)])
     return True
 
 
+def _row_tasks(H: F64, start: int) -> list[slice]:
+    return even_spans(H.shape[0], ROWS, start=start)
+
+
 def _update(H: F64, rows: slice, column: slice) -> None:
-    """Subtract what the finished columns contribute to one tile; above the diagonal nothing is touched."""
-    product = H[rows, : column.start] @ H[column, : column.start].T
+    """Subtract what the finished columns contribute."""
     tile = H[rows, column]
-    np.subtract(tile, np.tril(product) if rows == column else product, out=tile)
+    np.subtract(tile, H[rows, : column.start] @ H[column, : column.start].T, out=tile)
 
 
 def _solve(H: F64, rows: slice, column: slice, corner: npt.NDArray[np.floating]) -> None:
-    """Replace a tile A by A·corner⁻ᵀ."""
-    from scipy.linalg import solve_triangular
+    """Replace rows A by A·L⁻ᵀ, L in the lower triangle of ``corner``: L·Xᵀ = Aᵀ on Fortran's view of both."""
+    from scipy.linalg.blas import dtrsm
 
-    H[rows, column] = solve_triangular(corner, H[rows, column].T, lower=True, check_finite=False).T
+    right = np.ascontiguousarray(H[rows, column])
+    H[rows, column] = dtrsm(1.0, corner.T, right.T, lower=0, trans_a=1, overwrite_b=1).T

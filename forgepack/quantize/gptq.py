@@ -4,29 +4,31 @@ For H = L·Lᵀ with columns in ascending order (``factor``), the weighted error
 d·H·dᵀ = Σ_j (L_jj·(target_j - q_j))² with target_j = w_j + Σ_{i>j} d_i·L_ij/L_jj. Starting at the last column, each
 q_j is the code nearest to its target. The sum of these squares is the error that the rounding leaves.
 
-Speed: the sums over all finished columns are one product for 1024 columns at once; inside, levels of 128 and 16
-columns keep the working set in cache, and only 16 columns are summed one by one. Rows are independent: 512 of them
-are a task. Products are float32, the factor is float64.
+Speed: the sums over all finished columns are one product for 256 columns at once; inside, levels of 128 and 16
+columns keep the working set in cache, and only 16 columns are summed one by one. Rows are independent: a task takes
+up to 4352 of them, so that calls cost little, and the column loop allocates nothing. Products are
+float32, the factor is float64.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.parallel import Pool, spans
+from forgepack.parallel import Pool, even_spans, spans
 from forgepack.quantize.factor import Factor
-from forgepack.quantize.lut import Lut4, midpoints
+from forgepack.quantize.lut import CODES, Lut4, midpoints
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
 
-OUTER = 1024
+OUTER = 256
 INNER = 16
-ROWS = 512
+ROWS = 4352
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,15 +52,15 @@ def gptq(normalised: F32, factor: Factor, lut: Lut4, *, block: int, pool: Pool) 
         )
 
         def task(span: slice, outer: slice = outer, before: F32 = before, level: _Level = level) -> None:
-            shift = normalised[span, outer.stop :] @ before
             values = np.ascontiguousarray(normalised[span, outer].T)
-            state = _State(values=values, shift=np.ascontiguousarray(shift.T))
+            shift = np.matmul(before.T, normalised[span, outer.stop :].T, out=np.empty_like(values))
+            state = _State(values=values, shift=shift)
             level.round(state, slice(0, len(values)))
             normalised[span, outer] = state.values.T
             out.indices[span, outer] = state.indices.T
             out.loss[span] += np.square(pivots[outer]) @ np.square(state.shift, dtype=np.float64)
 
-        pool.spans(rows, ROWS, task)
+        pool.run([partial(task, span) for span in even_spans(rows, ROWS)])
     return out
 
 
@@ -79,11 +81,13 @@ class _State:
     ``values`` turns from w to d = w - q, ``shift`` from the sum over finished columns to target - q.
     """
 
-    __slots__ = ("indices", "shift", "values")
+    __slots__ = ("above", "code", "indices", "shift", "values")
 
     def __init__(self, *, values: F32, shift: F32) -> None:
         self.values, self.shift = values, shift
         self.indices = np.empty(values.shape, np.uint8)
+        self.above = np.empty((CODES - 1, values.shape[1]), np.bool_)
+        self.code = np.empty(values.shape[1], np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,14 +112,17 @@ class _Level:
             self.round(state, part)
 
     def _columns(self, state: _State, span: slice) -> None:
-        values, shift = state.values, state.shift
+        """Round columns one by one; an index is the number of edges below its target, so a tie falls lower."""
+        values, shift, code, edges = state.values, state.shift, state.code, self.edges[:, None]
+        counted = state.above.view(np.uint8)
         for j in range(span.stop - 1, span.start - 1, -1):
-            target = shift[j]
+            target, index = shift[j], state.indices[j]
             target += values[j]
             if j + 1 < span.stop:
-                target += self.within[j + 1 : span.stop, j] @ values[j + 1 : span.stop]
-            index = np.searchsorted(self.edges, target)
-            state.indices[j] = index
-            code = self.codes[index]
+                np.dot(self.within[j + 1 : span.stop, j], values[j + 1 : span.stop], out=code)
+                target += code
+            np.greater(target, edges, out=state.above)
+            np.add.reduce(counted, axis=0, out=index)
+            self.codes.take(index, out=code, mode="clip")  # only with "clip" is nothing buffered
             target -= code
             values[j] -= code

@@ -64,11 +64,16 @@ def row_scale(weight: F32, where: str) -> F16:
 
     NumericsError when a row's scale overflows float16.
     """
+    return to_float16_scale(root_mean_square(weight), where)
+
+
+def root_mean_square(weight: F32) -> F64:
+    """Return sqrt(mean_j W²) of each row."""
     mean = np.empty(len(weight), np.float64)
     for start in range(0, len(weight), _ROW_SPAN):
         part = slice(start, start + _ROW_SPAN)
         mean[part] = np.mean(np.square(weight[part], dtype=np.float64), axis=1)
-    return to_float16_scale(np.sqrt(mean), where)
+    return np.sqrt(mean)
 
 
 def to_float16_scale(scale: F64, where: str) -> F16:

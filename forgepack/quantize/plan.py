@@ -10,6 +10,7 @@ from pathlib import Path
 from forgepack.artifacts.safetensors_file import DTYPES
 from forgepack.geometry import Geometry, Shape, int8_matrices, lut_matrices, quant_tensors
 from forgepack.profile import Profile
+from forgepack.quantize.fit import BINS
 from forgepack.quantize.gptq import OUTER
 from forgepack.quantize.hessian import PANEL
 from forgepack.quantize.sources import Sources, split_sequences
@@ -60,7 +61,8 @@ def peak_memory(g: Geometry, *, context_rows: int, block_rows: int) -> int:
     Each holds one Hessian (8 bytes a value), a matrix three times in float32, and the activations then alive.
     """
     activations = 4 * block_rows * g.hidden
-    context = 4 * context_rows * g.hidden + 8 * g.hidden**2
+    # The context's own sum, and the held-out rows' where they are more than half the columns.
+    context = 4 * context_rows * g.hidden + 16 * g.hidden**2
     fc = _matrix(g.hidden, g.features) + 3 * 4 * PANEL * g.features
     gate = _matrix(g.intermediate, g.hidden) + 3 * activations + context
     product = 4 * block_rows * g.intermediate
@@ -70,4 +72,4 @@ def peak_memory(g: Geometry, *, context_rows: int, block_rows: int) -> int:
 
 
 def _matrix(rows: int, columns: int) -> int:
-    return 8 * columns**2 + 3 * 4 * rows * columns + 3 * 4 * OUTER * columns
+    return 8 * columns**2 + 3 * 4 * rows * columns + 3 * 4 * OUTER * columns + 16 * BINS * rows

@@ -7,10 +7,25 @@ from typing import Any
 
 from forgepack.artifacts.quant_report import Method
 from forgepack.errors import UsageError
-from forgepack.profile import Profile
+from forgepack.profile import Profile, Recipe
+from forgepack.quantize import fit
 from forgepack.quantize.lut import CODES
 
 FORMS = {"gptq": "lut4_gptq", "rtn": "lut4_rtn"}
+
+FITTED: dict[str, Any] = {
+    "scale": "root mean square of the row times the factor of least weighted rounding error, float16",
+    "factors": {
+        "from": -fit.STEPS / fit.OCTAVE,
+        "to": fit.STEPS / fit.OCTAVE,
+        "step": 1 / fit.OCTAVE,
+        "unit": "octave",
+    },
+    "codebook": "optimal for the weighted histogram, then Lloyd to its fixed point, float16",
+    "weights": "squared diagonal of the Cholesky factor, by column",
+    "histogram": {"bins": fit.BINS, "per_unit": fit.PER_UNIT},
+    "rounds": {"until": "no row changes its factor", "at_most": fit.MAX_ROUNDS},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +63,8 @@ def _checked(scale: float) -> float:
 def recipe_json(options: Options, profile: Profile) -> dict[str, Any]:
     """Return the recipe as report.json records it: everything that a result depends on besides the inputs.
 
+    ``lut4.rtn`` is the plain recipe of the release contract, section 3: what ``--method rtn`` writes, and what a
+    report's errors of plain rounding mean. GPTQ has scale and codebook of its own.
     ``activations`` says that a layer is calibrated on the outputs of the ORIGINAL layers before it: the plain
     recipe. A layer's own error then does not hide in the next one's Hessian, and every matrix can be quantized alone.
     """
@@ -57,7 +74,7 @@ def recipe_json(options: Options, profile: Profile) -> dict[str, Any]:
         "damping": recipe.damping,
         "block": recipe.gptq_block,
         "factorization": "float64 Cholesky",
-        "hessian": "float32 products of 512 rows, summed in float64",
+        "hessian": "float32 products of 1024 rows, summed in float64",
         "dead_columns": "diagonal set to 1, left out of the mean diagonal",
     }
     return {
@@ -67,16 +84,19 @@ def recipe_json(options: Options, profile: Profile) -> dict[str, Any]:
             "deployment": deployed_scale(options, profile),
         },
         "activations": "unquantized",
-        "lut4": {
-            "codes": CODES,
-            "scale": "root mean square of the row, float16",
-            "codebook": "Lloyd from quantiles, unweighted, float16",
-            "iterations": recipe.lloyd_iterations,
-            "samples": recipe.lloyd_samples,
-            "draw": "golden-ratio sequence over the flat matrix",
-        },
+        "lut4": {"codes": CODES, **(FITTED if options.method == "gptq" else {}), "rtn": _plain_fit(recipe)},
         "int8": {"scale": "largest magnitude of the row / 127, float16", "rounding": "nearest, halves to even"},
         "gptq": gptq if options.method == "gptq" else None,
+    }
+
+
+def _plain_fit(recipe: Recipe) -> dict[str, Any]:
+    return {
+        "scale": "root mean square of the row, float16",
+        "codebook": "Lloyd from quantiles, unweighted, float16",
+        "iterations": recipe.lloyd_iterations,
+        "samples": recipe.lloyd_samples,
+        "draw": "golden-ratio sequence over the flat matrix",
     }
 
 

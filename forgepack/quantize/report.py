@@ -10,7 +10,7 @@ from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import SCHEMA
 from forgepack.parallel import blas_identity
 from forgepack.profile import Profile
-from forgepack.quantize.matrix import KINDS
+from forgepack.quantize.judge import KINDS
 
 
 def run_key(profile: Profile, recipe: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from forgepack.geometry import int8_matrices, lut_matrices, quant_tensors
 from forgepack.parallel import Pool, open_pool
 from forgepack.profile import Profile
 from forgepack.quantize.calibrate import Calibrator
+from forgepack.quantize.judge import Outputs, finish_report
 from forgepack.quantize.matrix import MatrixQuantizer
 from forgepack.quantize.recipe import Options, calibration_scale, file_metadata, recipe_json
 from forgepack.quantize.report import make_report, run_key
@@ -76,13 +78,14 @@ def quantize(
         names = [*lut_matrices(profile.geometry), *int8_matrices(profile.geometry)]
         with open_pool(options.threads) as pool:
             job = _Job(sources=sources, split=split, profile=profile, options=options, pool=pool, parts=parts)
-            job.run(_counter(progress, len(names)))
+            outputs = job.run(_counter(progress, len(names)))
         if list(locked_state(sources)) != state:
             raise UnreadableError(
                 "an input changed while it was read", where=str(sources.traces.path), code="changed"
             )
         staged = _assemble(work, parts, names, file_metadata(options, profile, sources.traces.digest))
-        report = _report(staged, parts, names, key, options)
+        matrices = {name: finish_report(name, parts.require(name)[1], outputs) for name in names}
+        report = _report(staged, matrices, key, options)
         publish(staged, out)
         remove_work(work)
     return QuantizeResult(root=out, report=report)
@@ -108,8 +111,8 @@ class _Job:
     pool: Pool
     parts: Parts
 
-    def run(self, note: Callable[[str], None]) -> None:
-        """Quantize every matrix that no part holds yet."""
+    def run(self, note: Callable[[str], None]) -> Outputs:
+        """Quantize every matrix that no part holds yet; return all matrices' squared outputs."""
         g = self.profile.geometry
         weights = CheckpointWeights(checkpoint=self.sources.checkpoint, geometry=g)
         quantizer = MatrixQuantizer(
@@ -130,9 +133,13 @@ class _Job:
             pool=self.pool,
             observer=calibrator,
         )
-        batch = self._batch(fuse(weights, self._all_features(), self.pool))
+        fused = fuse(
+            weights, self._all_features(), self.pool, note=partial(calibrator.observe_context_product, "fc.weight")
+        )
+        batch = self._batch(fused)
         x = embed(batch, self.sources.target.embedding, mask_token=g.mask_token, block=g.block)
         forward.hidden(x, batch)
+        return calibrator.outputs
 
     @property
     def _held_out(self) -> TraceSet:
@@ -174,8 +181,7 @@ def _assemble(work: Path, parts: Parts, names: list[str], metadata: dict[str, st
     return staged
 
 
-def _report(staged: Path, parts: Parts, names: list[str], key: dict[str, Any], options: Options) -> dict[str, Any]:
-    matrices = {name: parts.require(name)[1] for name in names}
+def _report(staged: Path, matrices: dict[str, Any], key: dict[str, Any], options: Options) -> dict[str, Any]:
     output = hash_file(staged / QUANT_FILE)
     report = make_report(key, matrices, method=options.method, output=output)
     write_file(staged / REPORT_FILE, dump_canonical(report))

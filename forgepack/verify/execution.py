@@ -32,7 +32,6 @@ TYPICAL = 5e-3
 # Seeded features are like no model's: float16's rounding grows through them (measured: 1.6e-2 at worst, four seeds).
 SYNTHETIC_ALLOWANCE = 5.0
 SEED = 20_26
-_SYNTHETIC_BLOCKS = 2
 # rms of the trained miniature's features; the first norm makes their size irrelevant
 _FEATURE_SIZE = 20.0
 
@@ -118,7 +117,7 @@ def execute(pair: Pair) -> Execution:
 
 def _samples(pair: Pair) -> Iterator[Sample]:
     if pair.sources.traces is None:
-        yield synthetic_sample(pair.profile.geometry)
+        yield synthetic_sample(pair.profile.geometry, blocks=pair.blocks)
         return
     traces = pair.traces.value
     busy = [s for s in traces.sequences if s.positions.size]
@@ -137,8 +136,8 @@ def _samples(pair: Pair) -> Iterator[Sample]:
             )
 
 
-def synthetic_sample(geometry: Geometry) -> Sample:
-    """Return seeded features and anchors: a prompt longer than one prefill call, then two blocks."""
+def synthetic_sample(geometry: Geometry, *, blocks: int | None = None) -> Sample:
+    """Return seeded features and anchors: a prompt longer than one prefill call, then two blocks at most."""
     # RandomState's stream is frozen by NumPy's compatibility policy; Generator's is not.
     random = np.random.RandomState(SEED)
     prompt = geometry.prefill_rows + 3
@@ -146,8 +145,8 @@ def synthetic_sample(geometry: Geometry) -> Sample:
     return Sample(
         label="synthetic",
         features=random.standard_normal((rows, geometry.features)).astype(np.float16) * np.float16(_FEATURE_SIZE),
-        positions=np.array([prompt, prompt + 3][:_SYNTHETIC_BLOCKS], np.int64),
-        anchors=random.randint(0, geometry.vocab, _SYNTHETIC_BLOCKS).astype(np.int64),
+        positions=np.array([prompt, prompt + 3][:blocks], np.int64),
+        anchors=random.randint(0, geometry.vocab, 2).astype(np.int64)[:blocks],
     )
 
 

@@ -15,6 +15,8 @@ def identities(pair: Pair) -> tuple[Identity, ...]:
         "target": dict(_target(pair)),
         "checkpoint": dict(_checkpoint(pair)),
         "quant": dict(_quant(pair)),
+        "bundle": dict(_release(pair)),
+        "hub": dict(_release(pair)),
     }
     named = pair.sources.named
     return tuple(Identity(role=role, path=named[role], digests=digests.get(role, {})) for role in sorted(named))
@@ -45,3 +47,8 @@ def _checkpoint(pair: Pair) -> Iterator[tuple[str, str]]:
 def _quant(pair: Pair) -> Iterator[tuple[str, str]]:
     if pair.quant.available:
         yield "header_sha256", pair.quant.value.header_sha256
+
+
+def _release(pair: Pair) -> Iterator[tuple[str, str]]:
+    if pair.release.available:
+        yield "release_sha256", pair.release.value.sha256

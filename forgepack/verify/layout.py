@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.aimodel import ASSET_FILES, SUFFIX
+from forgepack.artifacts.mlpackage import coreml_parts
 from forgepack.artifacts.tree import Entry
 from forgepack.errors import NothingToVerifyError
 
@@ -15,7 +16,6 @@ SOURCE_FILE = "DFLASH2_SOURCE.json"
 CONFIG_FILE = "config.json"
 LICENCE_FILE = "LICENSE"
 NOTICE_FILE = "NOTICE"
-COREML_SUFFIXES = (".mlpackage", ".mlmodelc", ".mlmodel")
 COMPILED_SUFFIXES = (".aimodelc", ".aimodelx")
 
 
@@ -24,7 +24,7 @@ class Layout:
     """The package's parts by name. ``stem`` is shared by asset and sidecar; ``expected`` is the profile's stem.
 
     ``assets`` are all entries with the asset's suffix, ``compiled`` those of compiled assets, ``coreml`` those that
-    belong to Core ML: names at the top of the folder.
+    belong to Core ML or hold something that does: names at the top of the folder.
     """
 
     root: Path
@@ -65,7 +65,7 @@ def find_layout(root: Path, entries: Sequence[Entry], stem: str) -> Layout:
     top = [e.path for e in entries if "/" not in e.path]
     assets = tuple(name for name in top if name.endswith(SUFFIX))
     compiled = tuple(name for name in top if name.endswith(COMPILED_SUFFIXES))
-    coreml = tuple(name for name in top if name.endswith(COREML_SUFFIXES))
+    coreml = tuple(name for name in coreml_parts(e.path for e in entries) if not name.endswith(SUFFIX))
     marks = {SELECTOR_FILE, SOURCE_FILE, f"{stem}.json"}
     if not (assets or compiled or coreml or marks & set(top)):
         raise NothingToVerifyError(
@@ -77,6 +77,11 @@ def find_layout(root: Path, entries: Sequence[Entry], stem: str) -> Layout:
         )
     chosen = stem if f"{stem}{SUFFIX}" in assets or not assets else assets[0].removesuffix(SUFFIX)
     return Layout(root=root, stem=chosen, expected=stem, assets=assets, compiled=compiled, coreml=coreml)
+
+
+def empty_layout(root: Path, stem: str) -> Layout:
+    """Return the layout of a package of which nothing is there."""
+    return Layout(root=root, stem=stem, expected=stem, assets=(), compiled=(), coreml=())
 
 
 def _listing(names: Sequence[str]) -> str:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.aimodel import AssetFiles, read_asset_files
+from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.errors import CorruptError, ForgepackError, MissingError
 from forgepack.verify.inputs import Parsed
+from forgepack.verify.readers import read_asset as read_folder
 from forgepack.verify.sources import guard_links
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def read_packages(build: Path, names: tuple[str, ...], *, links: bool) -> Parsed
     for name in names:
         try:
             guard_links(build, build / name, allowed=links)
-            found[name] = read_asset_files(build / name)
+            found[name] = read_folder(build / name)
         except ForgepackError as err:
             faults.append(err)
     return Parsed(value=found, faults=tuple(faults))

@@ -6,6 +6,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 from forgepack.artifacts.files import read_error
 from forgepack.artifacts.target import TargetPaths, locate_target
@@ -16,7 +17,8 @@ from forgepack.errors import CorruptError, MissingError, NothingToVerifyError, U
 class Sources:
     """Absolute roots of the pair's parts; ``named`` keeps each as the user wrote it.
 
-    ``allow_links`` accepts symbolic links that resolve to regular files, as in a hub cache.
+    ``allow_links`` accepts symbolic links that resolve to regular files, as in a hub cache. ``bundle`` is the folder
+    of a release that holds the parts; ``plain`` leaves its drafter out, as a diagnostic of the target alone.
     """
 
     drafter: Path
@@ -27,6 +29,8 @@ class Sources:
     traces: Path | None
     named: dict[str, str]
     allow_links: bool = False
+    bundle: Path | None = None
+    plain: bool = False
 
     def roots(self) -> dict[str, Path]:
         """Return role -> root of every part that is given."""
@@ -38,7 +42,8 @@ class Sources:
             "quant": self.quant,
             "checkpoint": self.checkpoint,
             "traces": self.traces,
-            "target": self.root,
+            "bundle": self.bundle,
+            "target": self.root if self.bundle is None else None,
         }
         return {role: path for role, path in parts.items() if path is not None}
 
@@ -69,13 +74,9 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
     allow_links: bool = False,
 ) -> Sources:
     """Locate every part; UsageError for a path that does not exist or is not a folder."""
-    _demand_folder(drafter, "the drafter folder")
-    for path, name in ((quant, "the quantized drafter's folder"), (checkpoint, "the checkpoint's folder")):
-        if path is not None:
-            _demand_folder(path, name)
-    if traces is not None and not traces.exists():
-        raise UsageError("the traces do not exist", where=str(traces), hint="check the path")
-    paths = _locate(_absolute(target), model=_absolute(model), build=_absolute(build), export=_absolute(export))
+    demand_folder(drafter, "the drafter folder")
+    demand_sources(quant, checkpoint, traces)
+    paths = _locate(absolute(target), model=absolute(model), build=absolute(build), export=absolute(export))
     given = {
         "drafter": drafter,
         "target": target,
@@ -87,15 +88,24 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
         "traces": traces,
     }
     return Sources(
-        drafter=Path(os.path.abspath(drafter)),  # noqa: PTH100  (links stay as they are named)
+        drafter=absolute(drafter),
         target=paths,
-        root=_absolute(target),
-        quant=_absolute(quant),
-        checkpoint=_absolute(checkpoint),
-        traces=_absolute(traces),
+        root=absolute(target),
+        quant=absolute(quant),
+        checkpoint=absolute(checkpoint),
+        traces=absolute(traces),
         named={role: path.as_posix() for role, path in given.items() if path is not None},
         allow_links=allow_links,
     )
+
+
+def demand_sources(quant: Path | None, checkpoint: Path | None, traces: Path | None) -> None:
+    """Raise UsageError for a quantized drafter, a checkpoint or traces that are named and not there."""
+    for path, name in ((quant, "the quantized drafter's folder"), (checkpoint, "the checkpoint's folder")):
+        if path is not None:
+            demand_folder(path, name)
+    if traces is not None and not traces.exists():
+        raise UsageError("the traces do not exist", where=str(traces), hint="check the path")
 
 
 def _locate(root: Path | None, *, model: Path | None, build: Path | None, export: Path | None) -> TargetPaths:
@@ -115,11 +125,17 @@ def _locate(root: Path | None, *, model: Path | None, build: Path | None, export
     return paths
 
 
-def _absolute(path: Path | None) -> Path | None:
+@overload
+def absolute(path: Path) -> Path: ...
+@overload
+def absolute(path: None) -> None: ...
+def absolute(path: Path | None) -> Path | None:
+    """Return a path as an absolute one; links stay as they are named."""
     return None if path is None else Path(os.path.abspath(path))  # noqa: PTH100  (links stay as they are named)
 
 
-def _demand_folder(path: Path, what: str) -> None:
+def demand_folder(path: Path, what: str) -> None:
+    """Raise UsageError unless ``path`` is a folder; UnreadableError where that can't be told."""
     try:
         mode = path.stat().st_mode
     except OSError as err:

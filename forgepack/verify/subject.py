@@ -16,7 +16,7 @@ from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter
 from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
-from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.artifacts.release_json import Release
 from forgepack.artifacts.target import (
     EMBEDDING_FILE,
     HEAD_FILE,
@@ -28,11 +28,12 @@ from forgepack.artifacts.target import (
 )
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.traces import TraceSet, read_traces
-from forgepack.artifacts.tree import Entry, walk
+from forgepack.artifacts.tree import walk
 from forgepack.errors import ForgepackError
 from forgepack.profile import Profile
 from forgepack.verify import lineage
 from forgepack.verify.hashing import Digests, hash_files, planned_files
+from forgepack.verify.input_set import InputSet, Tree, below, never
 from forgepack.verify.inputs import Input, Parsed, UnavailableError
 from forgepack.verify.layout import (
     CONFIG_FILE,
@@ -41,20 +42,20 @@ from forgepack.verify.layout import (
     SELECTOR_FILE,
     SOURCE_FILE,
     Layout,
+    empty_layout,
     find_layout,
 )
 from forgepack.verify.readers import (
     read_asset,
     read_binding,
-    read_header,
     read_object,
     read_optional,
     read_sidecar,
     read_texts,
     text_reader,
 )
-from forgepack.verify.report import Depth, Failure, failure_of
-from forgepack.verify.sources import Sources, guard_links
+from forgepack.verify.report import Depth
+from forgepack.verify.sources import Sources
 
 if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison
@@ -63,16 +64,17 @@ if TYPE_CHECKING:
     from forgepack.verify.execution import Execution
 
 T = TypeVar("T")
-Tree = tuple[Entry, ...]
 NO_EXPORT = "the target's export is not there"
 NO_ROOT = "the target's parts were named apart, without a release root"
 NO_NOTICE = "the profile's checkpoint has no notice"
 NO_QUANT = "no --quant was given"
 NO_CHECKPOINT = "no --checkpoint was given"
 NO_TRACES = "no --traces were given"
+NO_DRAFTER = "the drafter was left out by --plain"
+NO_BUNDLE = "no bundle is verified"
 
 
-class Pair:
+class Pair(InputSet):
     """A drafter package, its target, and where given the quantized drafter and the checkpoint it came from."""
 
     def __init__(
@@ -84,37 +86,45 @@ class Pair:
         seconds: float = 600.0,
         blocks: int | None = None,
     ) -> None:
-        self.sources = sources
-        self.profile = profile
-        self.depth = depth
+        super().__init__(sources, profile, depth)
         self.seconds = seconds
         self.blocks = blocks
-        # Raises for a folder that can't be listed or holds no package: then there is nothing to report on.
-        entries = walk(sources.drafter)
-        self.tree: Input[Tree] = Input("tree", lambda: entries)
-        self.layout: Layout = find_layout(sources.drafter, entries, profile.package)
+        self.tree, self.layout = self._open_drafter()
         self._add_package()
         self._add_target()
         self._add_sources()
-        self._add_bytes()
+        self._add_release()
+        self.digests: Input[Digests] = Input("digests", self._digests, depth=Depth.HASH)
         self._add_lineage()
         self._add_run()
 
+    def _open_drafter(self) -> tuple[Input[Tree], Layout]:
+        """List the drafter; raises for a folder that can't be listed or holds no package: nothing to report on."""
+        root, stem = self.sources.drafter, self.profile.package
+        if self.sources.plain:
+            return Input("tree", never, absent=NO_DRAFTER), empty_layout(root, stem)
+        entries = walk(root)
+        return Input("tree", lambda: entries), find_layout(root, entries, stem)
+
     def _add_package(self) -> None:
-        root, layout = self.sources.drafter, self.layout
-        self.config: Input[DrafterConfig] = self._file("config", root / CONFIG_FILE, read_drafter_config)
-        self.selector = self._safetensors("selector", root, SELECTOR_FILE)
-        self.origin: Input[Mapping[str, Any]] = self._file("origin", root / SOURCE_FILE, read_object)
-        self.sidecar: Input[Mapping[str, Any]] = self._file("sidecar", layout.sidecar, read_sidecar)
+        layout, root = self.layout, None if self.sources.plain else self.sources.drafter
+        self.config: Input[DrafterConfig] = self._part("config", root, CONFIG_FILE, read_drafter_config)
+        self.selector = self._safetensors("selector", root, SELECTOR_FILE, absent=NO_DRAFTER)
+        self.origin: Input[Mapping[str, Any]] = self._part("origin", root, SOURCE_FILE, read_object)
+        self.sidecar: Input[Mapping[str, Any]] = self._part("sidecar", root, layout.sidecar.name, read_sidecar)
         self.binding: Input[Mapping[str, Any]] = Input(
             "binding", lambda: read_binding(self.sidecar.value, layout.sidecar)
         )
-        self.asset: Input[AssetFiles] = self._file("asset", layout.asset, read_asset)
-        self.licence: Input[bytes] = self._file("licence", root / LICENCE_FILE, text_reader("licence"))
-        wanted = NOTICE_FILE in self.profile.hub.files
-        self.notice: Input[bytes] = self._file(
-            "notice", root / NOTICE_FILE if wanted else None, text_reader("notice"), absent=NO_NOTICE
-        )
+        self.asset: Input[AssetFiles] = self._part("asset", root, layout.asset.name, read_asset)
+        self.licence: Input[bytes] = self._part("licence", root, LICENCE_FILE, text_reader("licence"))
+        if root is not None and NOTICE_FILE not in self.profile.hub.files:
+            self.notice: Input[bytes] = Input("notice", never, absent=NO_NOTICE)
+        else:
+            self.notice = self._part("notice", root, NOTICE_FILE, text_reader("notice"))
+
+    def _part(self, name: str, root: Path | None, file: str, read: Callable[[Path], T | Parsed[T]]) -> Input[T]:
+        """Declare an input of the drafter folder, which may be left out."""
+        return self._file(name, below(root, file), read, absent=NO_DRAFTER)
 
     def _add_target(self) -> None:
         model, build, export = self.sources.target.model, self.sources.target.build, self.sources.target.export
@@ -131,7 +141,7 @@ class Pair:
         self.head = self._safetensors("head", export, HEAD_FILE, absent=NO_EXPORT)
         root = self.sources.root
         self.target_licence: Input[tuple[Path, bytes]] = self._file(
-            "target_licence", None if root is None else root / LICENCE_FILE, read_optional, absent=NO_ROOT
+            "target_licence", below(root, LICENCE_FILE), read_optional, absent=NO_ROOT
         )
 
     def _add_sources(self) -> None:
@@ -140,29 +150,30 @@ class Pair:
         self.quant_tree: Input[Tree] = self._tree("quant_tree", quant, absent=NO_QUANT)
         self.checkpoint = self._safetensors("checkpoint", checkpoint, "model.safetensors", absent=NO_CHECKPOINT)
         self.checkpoint_config: Input[DrafterConfig] = self._file(
-            "checkpoint_config",
-            None if checkpoint is None else checkpoint / CONFIG_FILE,
-            read_drafter_config,
-            absent=NO_CHECKPOINT,
+            "checkpoint_config", below(checkpoint, CONFIG_FILE), read_drafter_config, absent=NO_CHECKPOINT
         )
         self.checkpoint_texts: Input[Mapping[str, bytes]] = Input(
             "checkpoint_texts",
-            _never if checkpoint is None else lambda: read_texts(checkpoint),
+            never if checkpoint is None else lambda: read_texts(checkpoint),
             absent=NO_CHECKPOINT if checkpoint is None else None,
         )
         self.lock: Input[CheckpointLock] = self._file(
-            "lock",
-            None if checkpoint is None else checkpoint / LOCK_NAME,
-            lambda path: read_lock(path.parent),
-            absent=NO_CHECKPOINT,
+            "lock", below(checkpoint, LOCK_NAME), lambda path: read_lock(path.parent), absent=NO_CHECKPOINT
         )
         self.quant = self._safetensors("quant", quant, QUANT_FILE, absent=NO_QUANT)
         self.quant_report: Input[QuantReport] = self._file(
-            "quant_report", None if quant is None else quant / REPORT_FILE, read_quant_report, absent=NO_QUANT
+            "quant_report", below(quant, REPORT_FILE), read_quant_report, absent=NO_QUANT
         )
 
-    def _add_bytes(self) -> None:
-        self.digests: Input[Digests] = Input("digests", lambda: hash_files(planned_files(self)), depth=Depth.HASH)
+    def _add_release(self) -> None:
+        """Declare the inputs that only a bundle has."""
+        self.release: Input[Release] = Input("release", never, absent=NO_BUNDLE)
+        self.bundle_tree: Input[Tree] = Input("bundle_tree", never, absent=NO_BUNDLE)
+        self.record: Input[Mapping[str, Any]] = Input("record", never, absent=NO_BUNDLE)
+        self.sums: Input[Mapping[str, str]] = Input("sums", never, absent=NO_BUNDLE)
+
+    def _digests(self) -> Parsed[Digests]:
+        return hash_files(planned_files(self))
 
     def _add_lineage(self) -> None:
         geometry, recipe, deep = self.profile.geometry, self.profile.recipe, Depth.LINEAGE
@@ -245,65 +256,8 @@ class Pair:
         except ForgepackError:
             return
 
-    def inputs(self) -> tuple[Input[Any], ...]:
-        """Return every input, in the order of their definition."""
-        return tuple(value for value in vars(self).values() if isinstance(value, Input))
-
-    def input(self, name: str) -> Input[Any]:
-        """Return the input of that name."""
-        found = getattr(self, name)
-        assert isinstance(found, Input), name
-        return found
-
-    def show(self, where: str) -> str:
-        """Return a place with the root that it lies in replaced by the root's role."""
-        return self.sources.show(where)
-
-    def place(self, path: Path, part: str = "") -> str:
-        """Return a place to show: the file by its role, and the JSON path or tensor in it."""
-        shown = self.show(path.as_posix())
-        return f"{shown}: {part}" if part else shown
-
-    def failures(self) -> list[Failure]:
-        """Return what kept inputs at this depth from being read at all."""
-        found = [err for source in self.inputs() if source.depth <= self.depth for err in source.stoppers]
-        return [failure_of(err, self.show(err.where or "")) for err in found]
-
     def _read_packages(self) -> Parsed[Mapping[str, AssetFiles]]:
         manifest = self.manifest.value
         names = (manifest.head_file, *(chunk.file for chunk in manifest.chunks))
         build = self.sources.target.build
         return lineage.read_packages(build, names, links=self.sources.allow_links)
-
-    def _file(
-        self,
-        name: str,
-        path: Path | None,
-        read: Callable[[Path], T | Parsed[T]],
-        *,
-        depth: Depth = Depth.HEADER,
-        absent: str | None = None,
-    ) -> Input[T]:
-        """Declare an input read from one path, links judged first; ``absent`` counts only where there is no path."""
-        if path is None:
-            return Input(name, _never, depth=depth, absent=absent)
-
-        def guarded() -> T | Parsed[T]:
-            roots = (*self.sources.roots().values(), path.parent)
-            root = next(r for r in roots if path.is_relative_to(r))
-            guard_links(root, path, allowed=self.sources.allow_links)
-            return read(path)
-
-        return Input(name, guarded, depth=depth)
-
-    def _safetensors(
-        self, name: str, folder: Path | None, file: str, *, absent: str | None = None
-    ) -> Input[SafetensorsFile]:
-        return self._file(name, None if folder is None else folder / file, read_header, absent=absent)
-
-    def _tree(self, name: str, root: Path | None, *, absent: str | None = None) -> Input[Tree]:
-        return Input(name, _never if root is None else lambda: walk(root), absent=absent if root is None else None)
-
-
-def _never() -> Any:
-    raise AssertionError("an absent input is never read")

@@ -39,6 +39,26 @@ def test_hessians_count_half_a_product_for_each_group_of_rows() -> None:
     assert sum(n * width**2 for n, width in widths) == count_operations(g, rows)["hessians"]
 
 
+def test_what_the_report_adds_stays_near_4e13() -> None:
+    """At full size all errors of the report together cost about what the Hessians cost."""
+    rows = Rows(context=11_226, block=20_160, held_out_context=2_676, held_out_block=5_440)
+    counts = count_operations(load_profile().geometry, rows)
+    errors = sum(counts[name] for name in ("calibration_errors", "held_out", "int8_errors"))
+    assert errors < 4.8e13
+
+
+def test_held_out_errors_take_the_cheaper_way() -> None:
+    """Few rows are multiplied, many summed up first: no count exceeds either way for all matrices."""
+    g = make_scale("small").profile.geometry
+    few = count_operations(g, Rows(context=0, block=0, held_out_context=1, held_out_block=1))["held_out"]
+    joined = sum(m * n for name, (m, n) in lut_matrices(g).items() if "k_proj" in name or "v_proj" in name)
+    assert 4 * (sum(m * n for m, n in lut_matrices(g).values()) + joined) == few
+    many = Rows(context=0, block=0, held_out_context=10**6, held_out_block=10**6)
+    grams = 10**6 * (g.features**2 + (4 * g.hidden**2 + g.query_width**2 + g.intermediate**2) * g.layers)
+    forms = 2 * sum(m * n**2 for m, n in lut_matrices(g).values())
+    assert grams + forms == count_operations(g, many)["held_out"]
+
+
 def test_held_out_rows_cost_nothing_where_there_are_none() -> None:
     """Without held-out rows their phase is empty, and GPTQ does not depend on rows."""
     g: Geometry = make_scale("small").profile.geometry

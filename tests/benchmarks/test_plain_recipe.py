@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from benchmarks.plain_recipe import DAMPING, plain_codebook, plain_factor, plain_gptq, plain_scale
 from benchmarks.quality import Comparison, compare, lines, open_sources
@@ -65,8 +64,8 @@ def test_the_tool_is_not_worse_than_the_plain_recipe(small_release: Release) -> 
     comparison = Comparison(only=("fc.weight", "layers.0."))
     summary = compare(sources, str(small_release.profile), comparison, workers=2)
     assert len(summary["matrices"]) == 8
-    assert summary["totals"]["held_out"]["ratio"] < 1.01
+    assert summary["totals"]["held_out"]["ratio"] <= 1
     for name, errors in summary["matrices"].items():
         plain, tool = errors["calibration"]
-        assert tool == pytest.approx(plain, rel=0.3), name
+        assert 0.3 * plain < tool < 1.02 * plain, name
     assert len(list(lines(summary))) == 1 + 8 + 2

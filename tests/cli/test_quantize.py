@@ -1,21 +1,18 @@
-"""The commands quantize and replay: outcome, streams, exit codes."""
+"""The command quantize: outcome, streams, exit codes."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from forgepack.artifacts.quant import read_quant
-from forgepack.artifacts.safetensors_file import SafetensorsWriter
 from forgepack.cli.main import run
-from forgepack.resources import schema_path
-from tests.synthetic import GEOMETRY, make_head, make_weights, profile_json, write_tensors
-from tests.synthetic_files import EXPORT, write_checkpoint, write_pair
+from tests.synthetic import GEOMETRY, make_weights, profile_json
+from tests.synthetic_files import write_checkpoint, write_pair
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +26,6 @@ def quantize(pair: Path, out: Path, *more: str, checkpoint: Path | None = None, 
     paths = ["--traces", str(pair / traces), "--target", str(pair / "target"), "--out", str(out)]
     profile = ["--profile", str(pair / "profile.json")]
     return run(["quantize", str(checkpoint or pair / "checkpoint"), *paths, *profile, *more])
-
-
-def replay(pair: Path, *paths: Path, more: tuple[str, ...] = ()) -> int:
-    named = ["--traces", str(pair / "bound.npz"), "--target", str(pair / "target")]
-    return run(["replay", *map(str, paths), *named, "--profile", str(pair / "profile.json"), *more])
 
 
 def test_quantize_writes_a_folder_and_says_its_errors(
@@ -118,78 +110,3 @@ def test_exit_codes(pair: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
     out.mkdir()
     assert quantize(pair, out) == 2
     assert "--force" in capfd.readouterr().err
-
-
-def test_replay_compares_with_the_first(pair: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The checkpoint reproduces the recording and agrees with itself; quantized drafters mostly agree."""
-    import jsonschema
-
-    assert quantize(pair, tmp_path / "g") == 0
-    assert quantize(pair, tmp_path / "r", "--method", "rtn") == 0
-    capfd.readouterr()
-    assert replay(pair, pair / "checkpoint", tmp_path / "g", tmp_path / "r", more=("--json",)) == 0
-    found = json.loads(capfd.readouterr().out)
-    jsonschema.Draft202012Validator(json.loads(schema_path("replay").read_text())).validate(found)
-    first, gptq, rtn = found["drafters"]
-    assert (1.0, True, "checkpoint") == (first["agreement"], first["as_recorded"], first["kind"])
-    assert ("quant", 0.7) == (gptq["kind"], gptq["mask_scale"])
-    assert gptq["sha256"] != rtn["sha256"]
-    assert 0 < rtn["agreement"] < 1
-    assert first["acceptance"]["mean"] > gptq["acceptance"]["mean"] > 0
-
-
-def test_replay_as_text(pair: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Without --json one line a drafter is printed."""
-    assert replay(pair, pair / "checkpoint") == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert lines[1].startswith(str(pair / "checkpoint"))
-
-
-def test_another_head_is_measured_and_said(pair: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A stale head is replayed like any other, with a note, and accepts less."""
-    export = tmp_path / EXPORT
-    export.mkdir()
-    write_tensors(export / "lm_head.safetensors", make_head(seed=9))
-    assert replay(pair, pair / "checkpoint", more=("--json",)) == 0
-    good = json.loads(capfd.readouterr().out)
-    assert replay(pair, pair / "checkpoint", more=("--json", "--target-export", str(export))) == 0
-    out, err = capfd.readouterr()
-    stale = json.loads(out)
-    assert "another head" in err
-    assert good["target"]["head_sha256"] != stale["target"]["head_sha256"]
-    assert stale["drafters"][0]["acceptance"]["mean"] < good["drafters"][0]["acceptance"]["mean"]
-    assert not stale["drafters"][0]["as_recorded"]
-
-
-def edit_report(folder: Path, **checkpoint: Any) -> None:
-    raw = json.loads((folder / "report.json").read_text())
-    raw["inputs"]["checkpoint"] |= checkpoint
-    (folder / "report.json").write_text(json.dumps(raw))
-
-
-def test_replay_refuses(pair: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A QUANT alone needs its checkpoint (2), and that very checkpoint (4); an empty folder holds no drafter (4)."""
-    assert quantize(pair, tmp_path / "q") == 0
-    assert replay(pair, tmp_path / "q") == 2
-    assert "--checkpoint" in capfd.readouterr().err
-    assert replay(pair, tmp_path / "q", more=("--checkpoint", str(pair / "checkpoint"))) == 0
-    edit_report(tmp_path / "q", model_sha256="0" * 64)
-    assert replay(pair, pair / "checkpoint", tmp_path / "q") == 4
-    assert "another checkpoint" in capfd.readouterr().err
-    (tmp_path / "empty").mkdir()
-    assert replay(pair, tmp_path / "empty") == 4
-    assert replay(pair, tmp_path / "none") == 2
-    (tmp_path / "package" / "x.aimodel").mkdir(parents=True)
-    assert replay(pair, tmp_path / "package") == 7
-
-
-def test_a_head_of_another_shape_is_refused(pair: Path, tmp_path: Path) -> None:
-    """A head whose rows are not the vocabulary's ends in exit code 4."""
-    export = tmp_path / EXPORT
-    export.mkdir()
-    specs = {"lm_head.lut": ("F16", (16, 1)), "lm_head.idx": ("U8", (47, 32)), "lm_head.scale": ("F16", (47,))}
-    with SafetensorsWriter(export / "lm_head.safetensors", specs, {}) as writer:
-        for name in specs:
-            writer.view(name)[...] = 0
-    assert replay(pair, pair / "checkpoint", more=("--target-export", str(export))) == 4

@@ -13,11 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.torture import Victim, torture
 from forgepack.artifacts.quant import read_quant
 from forgepack.cli.main import run
+from forgepack.errors import ForgepackError
+from forgepack.quantize.recipe import Options
+from forgepack.quantize.run import Progress, quantize
 from forgepack.staging import work_folder
-from tests.synthetic import GEOMETRY, profile_json
-from tests.synthetic_files import write_pair
+from tests.synthetic import GEOMETRY, make_profile, profile_json
+from tests.synthetic_files import open_sources, write_pair
 
 LIMITED = """
 import resource, sys
@@ -73,6 +77,35 @@ def test_a_killed_run_goes_on(pair: Path, tmp_path: Path, parts: int) -> None:
     assert run(arguments(pair, out, "--force")) == 0
     assert contents(whole) == contents(out)
     assert not work_folder(out).exists()
+
+
+@pytest.mark.parametrize("changed", ["bound.npz", "checkpoint/model.safetensors"])
+def test_a_source_that_changes_while_it_is_read_publishes_nothing(tmp_path: Path, changed: str) -> None:
+    """An input touched after the first matrix ends the run in code 4, and an old output stays as it was."""
+    pair, out = write_inputs(tmp_path / "pair"), tmp_path / "q"
+    assert run(arguments(pair, out, "--method", "rtn")) == 0
+    before = contents(out)
+    sources = open_sources(pair, make_profile(), traces="bound.npz")
+
+    def touch(_: Progress) -> None:
+        with (pair / changed).open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"x")
+        os.utime(pair / changed, ns=(1, 1))
+
+    with pytest.raises(ForgepackError, match="changed") as caught:
+        quantize(sources, out, profile=make_profile(), options=Options(force=True), progress=touch)
+    assert (4, "changed") == (caught.value.exit_code, caught.value.code)
+    assert before == contents(out)
+
+
+def test_kills_at_random_moments_leave_nothing_half(pair: Path, tmp_path: Path) -> None:
+    """A sample of ``make torture`` on the synthetic pair."""
+    out = ("--traces", str(pair / "bound.npz"), "--target", str(pair / "target"), "--out")
+    victim = Victim(
+        name="quantize", arguments=("quantize", str(pair / "checkpoint"), *out), profile=str(pair / "profile.json")
+    )
+    assert 0 <= torture(victim, tmp_path, rounds=5, seed=1) <= 5
 
 
 @pytest.mark.parametrize("limit", [100, 3000, 30_000])

@@ -71,9 +71,10 @@ def test_levels_of_blocking_do_not_change_the_result(pool: Pool, monkeypatch: py
     weight = rng.standard_normal((40, 200)).astype(np.float32)
     H = second_moment(correlated_rows(rng, 400, 200))
     whole, loss, _ = run(weight, H, pool)
-    for name, size in (("OUTER", 64), ("INNER", 3), ("ROWS", 7)):
+    for name, size in (("OUTER", 64), ("INNER", 3), ("ROWS", 16)):
         monkeypatch.setattr(gptq_module, name, size)
     monkeypatch.setattr(factor_module, "BLOCK", 33)
+    monkeypatch.setattr(factor_module, "ROWS", 48)
     split, split_loss, _ = run(weight, H, pool)
     assert np.mean(np.any(whole != split, axis=1)) < 0.03
     assert split_loss == pytest.approx(loss, rel=1e-3)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import quality
 from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, write_lock
@@ -15,10 +16,12 @@ from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.target import Target, locate_target, read_target
 from forgepack.artifacts.traces import read_traces
-from forgepack.drafter.comparison import Comparison, Variant, compare
+from forgepack.drafter.comparison import Measured, Variant, compare
+from forgepack.drafter.draft import Drafter
 from forgepack.drafter.head import open_head
 from forgepack.drafter.weights import CheckpointWeights, QuantWeights
 from forgepack.errors import IdentityError
+from forgepack.geometry import lut_matrices
 from forgepack.miniature.data import PROFILE, find_miniature
 from forgepack.parallel import open_pool
 from forgepack.profile import Profile, load_profile
@@ -73,7 +76,7 @@ def made_both(sources: Sources, profile: Profile, tmp_path_factory: pytest.TempP
 @pytest.fixture(scope="module")
 def measured(
     sources: Sources, made_both: dict[str, Path], profile: Profile, target: Target
-) -> dict[str, dict[str, Comparison]]:
+) -> dict[str, dict[str, Measured]]:
     """Replay unquantized, RTN, GPTQ and the stale head on both trace files."""
     g = profile.geometry
     assert target.head is not None
@@ -83,17 +86,26 @@ def measured(
     chosen: dict[str, tuple[Any, Any]] = {"unquantized": (base, head)}
     chosen |= {name: (weights, head) for name, weights in quants.items()} | {"stale": (base, stale)}
     scale = profile.recipe.mask_scale
-    variants = [Variant(name=n, weights=w, head=h, mask_scale=scale) for n, (w, h) in chosen.items()]
+    variants = [
+        Variant(name=n, drafter=Drafter(weights=w, head=h, embedding=target.embedding, mask_scale=scale))
+        for n, (w, h) in chosen.items()
+    ]
     out = {}
     for kind, traces in (("calibration", sources.traces), ("held_out", sources.held_out)):
         assert traces is not None
         with open_pool(2) as pool:
-            out[kind] = {c.name: c for c in compare(variants, traces, target.embedding, pool=pool)}
+            out[kind] = {c.name: c for c in compare(variants, traces, pool=pool)}
     return out
 
 
+def agreement(found: Measured) -> float:
+    """Return the share of blocks drafted as the unquantized drafter drafts them."""
+    assert found.against is not None
+    return found.against.agreement.blocks.mean
+
+
 @pytest.mark.parametrize("kind", ["calibration", "held_out"])
-def test_the_recorded_blocks_are_reproduced(measured: dict[str, dict[str, Comparison]], kind: str) -> None:
+def test_the_recorded_blocks_are_reproduced(measured: dict[str, dict[str, Measured]], kind: str) -> None:
     """The unquantized drafter accepts, block by block, what torch recorded; its acceptance is over 2 of 7."""
     found = measured[kind]["unquantized"]
     assert found.as_recorded
@@ -110,21 +122,33 @@ def test_gptq_has_the_lower_held_out_error(made_both: dict[str, Path], profile: 
     assert [] == worse
 
 
+def test_every_error_is_at_most_the_plain_recipes(sources: Sources, profile: Profile) -> None:
+    """Beside GPTQ by the plain recipe on the same Hessians, errors are lower in total and on 9 matrices of 10.
+
+    Layer by layer, ``fc`` included, on rows that neither has seen; a tenth less in total is what is there.
+    """
+    summary = quality.compare(sources, PROFILE, quality.Comparison(only=()), workers=2)
+    held_out = summary["totals"]["held_out"]
+    assert set(lut_matrices(profile.geometry)) == set(summary["matrices"])
+    assert held_out["ratio"] < 0.93
+    assert held_out["at_most_plain"] >= 0.9
+
+
 @pytest.mark.parametrize("kind", ["calibration", "held_out"])
-def test_gptq_agrees_more_than_plain_rounding(measured: dict[str, dict[str, Comparison]], kind: str) -> None:
+def test_gptq_agrees_more_than_plain_rounding(measured: dict[str, dict[str, Measured]], kind: str) -> None:
     """More blocks keep all their drafts by GPTQ than by plain rounding; acceptance stays within its noise."""
     found = measured[kind]
-    assert found["gptq"].agreement > found["rtn"].agreement > 0.5
+    assert agreement(found["gptq"]) > agreement(found["rtn"]) > 0.5
     reference = found["unquantized"].acceptance
     assert abs(found["gptq"].acceptance.mean - reference.mean) < 2 * reference.standard_error
 
 
 @pytest.mark.parametrize("kind", ["calibration", "held_out"])
-def test_a_stale_head_is_visible(measured: dict[str, dict[str, Comparison]], kind: str) -> None:
+def test_a_stale_head_is_visible(measured: dict[str, dict[str, Measured]], kind: str) -> None:
     """A head from early training accepts less, and changes more blocks than quantization does."""
     found = measured[kind]
     assert found["stale"].acceptance.mean < found["unquantized"].acceptance.mean
-    assert found["stale"].agreement < found["rtn"].agreement
+    assert agreement(found["stale"]) < agreement(found["rtn"])
     assert not found["stale"].as_recorded
 
 

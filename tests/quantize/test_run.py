@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from pathlib import Path
@@ -142,18 +143,53 @@ def test_two_runs_and_any_threads_give_the_same_bytes(
         assert contents(made) == contents(tmp_path / str(threads))
 
 
-def test_rtn_shares_scales_and_codebooks(sources: Sources, profile: Profile, made: Path, tmp_path: Path) -> None:
-    """Plain rounding has the same scales and codebooks as GPTQ, other indices, and Forge's mark of its method."""
+def test_rtn_is_the_plain_recipe(sources: Sources, profile: Profile, made: Path, tmp_path: Path) -> None:
+    """Plain rounding has the plain recipe's scales, and its errors are those that GPTQ's report calls rtn."""
     rtn = run(sources, tmp_path / "r", profile, method="rtn")
     gptq = read_quant(made, GEOMETRY).report.raw
     left, right = read_quant(made, GEOMETRY).tensors, read_quant(tmp_path / "r", GEOMETRY).tensors
     for name in left.tensors:
         same = np.array_equal(left.array(name), right.array(name))
-        assert same == (not name.endswith(".idx")), name
+        assert same or name.removesuffix(".scale").removesuffix(".idx").removesuffix(".lut") in lut_matrices(GEOMETRY)
+    for name in lut_matrices(GEOMETRY):
+        expected = lut.row_scale(sources.checkpoint.tensor(name), name)
+        assert np.array_equal(expected, right.array(f"{name}.scale")), name
     assert {"quant": "lut4", "method": "rtn"} == right.metadata
     for name, matrix in rtn["matrices"].items():
         assert matrix["error"]["held_out"]["quantized"] == matrix["error"]["held_out"]["rtn"]
         assert matrix["error"]["held_out"]["rtn"] == gptq["matrices"][name]["error"]["held_out"]["rtn"]
+
+
+def test_products_are_counted(
+    sources: Sources, profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No product is formed twice: a matrix has one quadratic form in H and two judgements on held-out rows.
+
+    The outputs of the unquantized matrices come from the forward pass, GPTQ's calibration error from its own loss.
+    """
+    counts = dict.fromkeys(("quadratic", "squared_outputs", "factorize", "gptq", "held-out quadratic"), 0)
+
+    def count(module: str, name: str, key: str) -> None:
+        function = getattr(importlib.import_module(module), name)
+
+        def spy(*args: Any, **rest: Any) -> Any:
+            counts[key] += 1
+            return function(*args, **rest)
+
+        monkeypatch.setattr(f"{module}.{name}", spy)
+
+    matrix, judge = "forgepack.quantize.matrix", "forgepack.quantize.judge"
+    for name in ("quadratic", "squared_outputs", "factorize", "gptq"):
+        count(matrix, name, name)
+    count(judge, "squared_outputs", "squared_outputs")
+    count(judge, "quadratic", "held-out quadratic")
+    run(sources, tmp_path / "q", profile)
+    luts, int8s = len(lut_matrices(GEOMETRY)), len(int8_matrices(GEOMETRY))
+    groups = 1 + 5 * GEOMETRY.layers  # fc; q, k with v, o, gate with up, down
+    assert (luts, luts, groups) == (counts["quadratic"], counts["gptq"], counts["factorize"])
+    assert 2 * luts + 2 * int8s == counts["squared_outputs"] + counts["held-out quadratic"]
+    assert counts["held-out quadratic"] > 0
+    assert counts["squared_outputs"] >= 2 * int8s
 
 
 def test_a_second_file_is_held_out(pair: Path, profile: Profile, made: Path, tmp_path: Path) -> None:
@@ -240,8 +276,8 @@ def test_mask_scales_are_recorded_apart(sources: Sources, profile: Profile, made
 def test_weights_that_folds_make_subnormal_are_counted(pair: Path, profile: Profile, tmp_path: Path) -> None:
     """Rows of o_proj under 9.8e-4 and of down_proj under 2.5e-4 are counted; others of that size are not."""
     weights = make_weights()
-    small = {"layers.0.self_attn.o_proj.weight": 9e-4, "layers.0.mlp.down_proj.weight": 2e-4}
-    for name, size in (*small.items(), ("layers.0.self_attn.q_proj.weight", 9e-4)):
+    small = {"layers.0.self_attn.o_proj.weight": 6e-4, "layers.0.mlp.down_proj.weight": 1.5e-4}
+    for name, size in (*small.items(), ("layers.0.self_attn.q_proj.weight", 6e-4)):
         weights[name][:3] = size
     shutil.copytree(pair / "target", tmp_path / "target")
     write_checkpoint(tmp_path / "checkpoint", weights)

@@ -43,6 +43,7 @@ def _fault(pair: Pair, config: DrafterConfig, fault: ConfigFault, message: str =
     title="the package is attested: its sidecar binds it to target and sources by digests",
     why="names alone bind nothing: a rebuilt head, another export or an edited weight keeps every name",
     remedy="emit the package with forgepack emit; the other checks say what is known without it",
+    over=("binding",),
     codes=("unattested", "binding"),
     after=("PKG006",),
 )

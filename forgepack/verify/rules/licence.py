@@ -24,7 +24,9 @@ _WORDS = {
     title="the package carries the checkpoint's licence",
     why="without its licence the weights may not be passed on",
     remedy="copy LICENSE from the checkpoint; forgepack emit does",
+    over=("licence",),
     codes=("licence-missing", "licence-empty"),
+    after=("CTR045",),
 )
 def licence(pair: Pair) -> Iterator[Finding]:
     """LICENSE lies in the drafter folder and is not empty."""
@@ -36,7 +38,9 @@ def licence(pair: Pair) -> Iterator[Finding]:
     title="the package carries the checkpoint's notice",
     why="the licence demands that the notice goes with the weights",
     remedy="copy NOTICE from the checkpoint; forgepack emit does",
+    over=("notice",),
     codes=("notice-missing", "notice-empty"),
+    after=("CTR045",),
 )
 def notice(pair: Pair) -> Iterator[Finding]:
     """NOTICE lies in the drafter folder and is not empty, where the profile's checkpoint has one."""

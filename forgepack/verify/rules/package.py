@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.artifacts.aimodel import SUFFIX
+from forgepack.artifacts.mlpackage import rounded_to_nearest
 from forgepack.artifacts.tree import JUNK
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
@@ -26,7 +27,7 @@ _DOCUMENTS = (
     why="a loader that finds a part missing aborts, or goes on without it",
     remedy="restore the missing file; forgepack emit writes all of a package's",
     codes=("missing",),
-    after=("PKG006", "PKG003"),
+    after=("PKG006", "PKG003", "CTR045"),
 )
 def required_files(pair: Pair) -> Iterator[Finding]:
     """Each file that package, target, and given sources must hold exists."""
@@ -90,7 +91,7 @@ def asset_version(pair: Pair) -> Iterator[Finding]:
     title="no Core ML package stands in place of the Core AI package",
     why="the Core ML build shares stem and sidecar name, was quantized otherwise, and can't be a substitute",
     remedy="use the folder that forgepack emit wrote; keep Core ML builds elsewhere",
-    codes=("coreml-package", "coreml-sidecar", "coreml-quant"),
+    codes=("coreml-package", "coreml-sidecar"),
 )
 def core_ml(pair: Pair) -> Iterator[Finding]:
     """No Core ML model, sidecar or quantization lies in the package's place or beside it under its stem."""
@@ -99,6 +100,12 @@ def core_ml(pair: Pair) -> Iterator[Finding]:
     for name in layout.coreml:
         where = pair.place(layout.root / name)
         yield differing("package", where, expected=layout.asset.name, found=f"{name}, a Core ML package")
+    if pair.quant.available and rounded_to_nearest(pair.quant.value.metadata):
+        where, found = (
+            pair.place(pair.quant.value.path, "__metadata__.method"),
+            "rtn, as Core ML builds are made from",
+        )
+        yield differing("quantized drafter", where, expected="a quantization by GPTQ", found=found)
 
 
 @rule(

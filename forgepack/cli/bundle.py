@@ -1,0 +1,164 @@
+"""``forgepack bundle``: a release folder from a target and a drafter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forgepack.cli.common import (
+    echo_json,
+    force_option,
+    json_option,
+    profile_option,
+    talk_of,
+    target_options,
+)
+from forgepack.cli.resources import require_parent
+from forgepack.cli.step_progress import StepProgress
+from forgepack.errors import UsageError
+from forgepack.escaping import escape
+from forgepack.profile import Profile, Upstream, load_profile
+from forgepack.verify.report import Depth
+
+if TYPE_CHECKING:
+    from forgepack.release.bundle import BundleResult
+    from forgepack.release.inventory import BundleInputs, Inventory
+
+_FOLDER = click.Path(path_type=Path)
+
+
+@click.command("bundle")
+@click.argument("drafter", type=_FOLDER)
+@click.option("--target", type=_FOLDER, metavar="DIR", help="The target's release root: model/, coreai/, export/.")
+@target_options
+@click.option("--out", type=_FOLDER, required=True, metavar="DIR", help="Release folder to be written.")
+@click.option("--export/--no-export", default=True, show_default=True, help="Take the quantized export along.")
+@click.option("--documents", type=_FOLDER, metavar="DIR", help="Folder with documents that replace written ones.")
+@click.option(
+    "--upstream-id", metavar="OWNER/NAME", help="The checkpoint that the target comes from; default: the profile's."
+)
+@click.option("--upstream-revision", metavar="COMMIT", help="Its revision; default: the profile's.")
+@click.option("--allow-links", is_flag=True, help="Copy what symbolic links to files lead to.")
+@click.option(
+    "--depth",
+    type=click.Choice([depth.label for depth in Depth if depth >= Depth.HASH]),
+    default=Depth.HASH.label,
+    show_default=True,
+    help="How deep the staged release is verified before it is published.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be written, write nothing.")
+@profile_option
+@force_option
+@json_option
+@click.pass_context
+def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
+    """Stage a release: the target and the drafter in DRAFTER in one folder, with documents and release.json.
+
+    release.json is of schema 1, as Forge's release check demands it. Beside it stand forgepack.json, which binds it
+    to the pair, and SHA256SUMS. LICENSE is the target's; README.md, NOTICE, MODIFICATIONS.md and QWEN_SOURCE.json are
+    written, unless --documents has them.
+
+    Every file is hashed while it is copied; the staged release must pass its verification before it is published.
+    The same inputs give the same bytes.
+    """
+    from forgepack.release.inventory import take_inventory
+
+    talk, profile = talk_of(ctx), load_profile(profile_name)
+    inputs = _inputs(options, profile)
+    if options["dry_run"]:
+        _show_plan(take_inventory(inputs), options["out"], as_json=as_json)
+        return
+    from forgepack.release.bundle import make_bundle
+
+    with StepProgress(talk) as progress:
+        result = make_bundle(
+            inputs,
+            options["out"],
+            profile=profile,
+            force=options["force"],
+            depth=Depth[options["depth"].upper()],
+            listener=lambda now: progress.advance(now.step, now.done, now.total, now.path),
+        )
+    for path in result.left_behind:
+        talk.say(f"note: left behind, not a file of a release's model: {path}")
+    for check in result.report.failed("warning"):
+        talk.say(f"warning: {check.id}: not so: {check.title} ({check.findings[0].where})")
+    if as_json:
+        echo_json(result_json(result))
+    else:
+        click.echo("\n".join(result_lines(result)))
+
+
+def _inputs(options: dict[str, Any], profile: Profile) -> BundleInputs:
+    from forgepack.artifacts.target import locate_target
+    from forgepack.release.inventory import BundleInputs
+
+    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
+    for name in ("drafter", "documents"):
+        if options[name] is not None and not options[name].is_dir():
+            raise UsageError(
+                f"no such {name} folder", where=str(options[name]), hint="forgepack emit writes a drafter"
+            )
+    return BundleInputs(
+        drafter=options["drafter"],
+        target=locate_target(options["target"], **parts),
+        root=options["target"],
+        upstream=find_upstream(profile, options["upstream_id"], options["upstream_revision"]),
+        documents=options["documents"],
+        export=options["export"],
+        allow_links=options["allow_links"],
+    )
+
+
+def find_upstream(profile: Profile, ident: str | None, revision: str | None) -> Upstream:
+    """Return what the options name, else the profile's; UsageError where neither tells both."""
+    pinned = profile.target.upstream
+    if (ident is None) != (revision is None):
+        raise UsageError("an upstream is a name and a revision", hint="give --upstream-id and --upstream-revision")
+    if ident is not None and revision is not None:
+        return Upstream(id=ident, revision=revision)
+    if pinned is None:
+        hint = "give --upstream-id and --upstream-revision"
+        raise UsageError("the profile does not tell the target's upstream", where=profile.name, hint=hint)
+    return pinned
+
+
+def _show_plan(inventory: Inventory, out: Path, *, as_json: bool) -> None:
+    import shutil
+
+    require_parent(out)
+    free = shutil.disk_usage(out.parent).free
+    if as_json:
+        files = [{"path": f.path, "component": f.component, "bytes": f.bytes} for f in inventory.files]
+        left = list(inventory.left_behind)
+        disk = {"needed": inventory.bytes, "free": free}
+        echo_json(
+            {"schema": "forgepack.bundle-plan/1", "dry_run": True, "files": files, "left_behind": left, "disk": disk}
+        )
+        return
+    click.echo("\n".join(f"{f.component:<8}  {f.bytes:>15,}  {escape(f.path)}" for f in inventory.files))
+    click.echo(f"{len(inventory.files)} files, {inventory.bytes:,} bytes to copy, {free:,} free; nothing was written")
+
+
+def result_json(result: BundleResult) -> dict[str, Any]:
+    """Return the result as JSON values."""
+    return {
+        "schema": "forgepack.bundle-report/1",
+        "out": str(result.root),
+        "files": len(result.files),
+        "bytes": result.bytes,
+        "release_sha256": result.release_sha256,
+        "left_behind": list(result.left_behind),
+        "verify": {"verdict": result.report.verdict, "depth": result.report.depth.label},
+    }
+
+
+def result_lines(result: BundleResult) -> list[str]:
+    """Return the result as text."""
+    verified = f"verified at depth {result.report.depth.label}"
+    return [
+        f"{escape(str(result.root))}: {len(result.files)} files, {result.bytes:,} bytes, {verified}",
+        f"release.json sha256 {result.release_sha256}",
+    ]

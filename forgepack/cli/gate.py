@@ -1,0 +1,91 @@
+"""``forgepack gate``: whether a replay's report meets a release rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forgepack.canonical import dump_canonical
+from forgepack.cli.common import echo_json, force_option, json_option, profile_option
+from forgepack.cli.resources import require_new, require_parent
+from forgepack.errors import UsageError
+from forgepack.profile import load_profile
+
+if TYPE_CHECKING:
+    from forgepack.release.gate import GateResult
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("gate")
+@click.argument("report", type=_FILE)
+@click.option("--policy", type=_FILE, metavar="FILE", help="The release rule, JSON or TOML.")
+@click.option("--drafter", type=_FILE, metavar="DIR", help="The drafter that the report must be about.")
+@click.option("--baseline", type=_FILE, metavar="FILE", help="An older report on the same workload.")
+@click.option("--timings", type=_FILE, metavar="FILE", help="Timings of a live run.")
+@click.option("--output", type=_FILE, metavar="FILE", help="Also write the result as JSON to FILE.")
+@click.option("--template", is_flag=True, help="Print a policy that REPORT meets, bound to it, and do nothing else.")
+@profile_option
+@force_option
+@json_option
+def gate(*, report: Path, as_json: bool, profile_name: str, **options: Any) -> int:
+    """Judge REPORT, which forgepack replay wrote, by a release rule.
+
+    The rule names a workload by its traces' digest, the target and the drafter; exit code 1 when it is not met. What
+    is missing, null, unbound or not to be parsed fails: it never passes.
+    """
+    from forgepack.release.gate import gate_json
+
+    if options["template"]:
+        _print_template(report, options, profile_name)
+        return 0
+    if options["output"] is not None:
+        require_parent(options["output"])
+        require_new(options["output"], force=options["force"])
+    result = _judge(report, options, profile_name)
+    if options["output"] is not None:
+        from forgepack.staging import write_file
+
+        write_file(options["output"], dump_canonical(gate_json(result)))
+    if as_json:
+        echo_json(gate_json(result))
+    else:
+        from forgepack.render.gate_text import gate_lines
+
+        click.echo("\n".join(gate_lines(result)))
+    return result.exit_code
+
+
+def _judge(report: Path, options: dict[str, Any], profile_name: str) -> GateResult:
+    from forgepack.release.gate import GateInputs, judge
+    from forgepack.release.gate_policy import read_policy
+    from forgepack.release.replay_reading import read_replay_report
+    from forgepack.release.timings import read_timings
+
+    if options["policy"] is None:
+        raise UsageError("a gate needs a policy", hint="name one by --policy; --template prints one for REPORT")
+    baseline, timings = options["baseline"], options["timings"]
+    return judge(
+        GateInputs(
+            policy=read_policy(options["policy"]),
+            report=read_replay_report(report),
+            baseline=None if baseline is None else read_replay_report(baseline),
+            timings=None if timings is None else read_timings(timings),
+            drafter_sha256=_identity(options["drafter"], profile_name),
+        )
+    )
+
+
+def _identity(drafter: Path | None, profile_name: str) -> str | None:
+    from forgepack.release.drafter_identity import drafter_sha256
+
+    return None if drafter is None else drafter_sha256(drafter, load_profile(profile_name))
+
+
+def _print_template(report: Path, options: dict[str, Any], profile_name: str) -> None:
+    from forgepack.release.gate_template import policy_template
+    from forgepack.release.replay_reading import read_replay_report
+
+    echo_json(policy_template(read_replay_report(report), _identity(options["drafter"], profile_name)))

@@ -1,0 +1,187 @@
+"""A release rule as data: which workload, which drafter, how much acceptance and agreement; JSON or TOML.
+
+A policy that names no workload is refused: acceptance on an unnamed one says nothing (an acceptance of 33% on mixed
+prompts and of 91% on one coding prompt are the same drafter's).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.schema_check import SchemaFault, schema_faults
+from forgepack.canonical import parse_object, sha256_hex
+from forgepack.errors import CorruptError, MissingError, UsageError
+from forgepack.resources import schema_path
+
+SCHEMA_NAME = "gate_policy"
+SPEED_RATIO = 5.0
+LIVE_ACCEPTANCE = {"gpu": 0.5, "ane": 0.7}
+By = Literal["mean", "lower"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRule:
+    """What the report must be about; ``drafter_sha256`` is None when the command line names the drafter."""
+
+    name: str
+    traces_sha256: str
+    target_sha256: str
+    drafter_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRule:
+    """The least that must have been measured."""
+
+    sequences: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceRule:
+    """Least mean of accepted drafts a block; ``at_least`` holds the least P(m >= 1), P(m >= 2) and so on."""
+
+    mean: float
+    by: By
+    at_least: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreementRule:
+    """Least share of blocks drafted as the reference drafts them."""
+
+    mean: float
+    by: By
+    reference_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineRule:
+    """No significant drop against a baseline; ``drops`` holds for each quantity the most that it may drop at all."""
+
+    report_sha256: str | None
+    drafter_sha256: str | None
+    drops: dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoConstraintRule:
+    """Speed ratio and live acceptance; ``live_acceptance`` None means the unit's own minimum."""
+
+    required: bool
+    speed_ratio: float
+    live_acceptance: float | None
+
+    def least_live(self, unit: str) -> float:
+        """Return the least live acceptance where the target verifies on ``unit``."""
+        return LIVE_ACCEPTANCE[unit] if self.live_acceptance is None else self.live_acceptance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """A release rule; ``sha256`` is that of its file."""
+
+    path: Path
+    sha256: str
+    name: str | None
+    workload: WorkloadRule
+    sample: SampleRule
+    acceptance: AcceptanceRule | None
+    agreement: AgreementRule | None
+    baseline: BaselineRule | None
+    two_constraint: TwoConstraintRule
+
+
+def read_policy(path: Path) -> Policy:
+    """Read a policy; UsageError for everything that is wrong with it, for it is the user's configuration."""
+    try:
+        data = read_bounded(path)
+        raw = _parse_toml(data) if path.suffix == ".toml" else parse_object(data, where=str(path))
+    except MissingError as err:
+        raise UsageError(
+            "no such policy", where=str(path), hint="forgepack gate REPORT --template prints one"
+        ) from err
+    except (CorruptError, tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+        found = err.found if isinstance(err, CorruptError) else str(err)
+        raise UsageError("the policy can't be parsed", where=str(path), found=found) from err
+    return _policy(path, raw, sha256_hex(data))
+
+
+def _parse_toml(data: bytes) -> dict[str, Any]:
+    return tomllib.loads(data.decode("utf-8"))
+
+
+def _policy(path: Path, raw: dict[str, Any], sha256: str) -> Policy:
+    workload = raw.get("workload")
+    if not isinstance(workload, dict) or not str(workload.get("name") or "").strip():
+        raise UsageError(
+            "a gate needs a named workload",
+            where=f"{path}: workload.name",
+            expected="the name that forgepack replay --workload gave",
+            found=repr(workload)[:80],
+            hint="forgepack gate REPORT --template prints a policy that is bound to a report",
+        )
+    for fault in schema_faults(raw, SCHEMA_NAME):
+        raise _invalid(path, fault)
+    if not {"acceptance", "agreement", "baseline"} & set(raw):
+        hint = "add acceptance, agreement or baseline"
+        raise UsageError("the policy demands nothing, so anything would pass", where=str(path), hint=hint)
+    two = raw.get("two_constraint", {})
+    return Policy(
+        path=path,
+        sha256=sha256,
+        name=raw.get("name"),
+        workload=WorkloadRule(**{"drafter_sha256": None, **workload}),
+        sample=SampleRule(**{"sequences": 1, "blocks": 1, **raw.get("sample", {})}),
+        acceptance=_acceptance(raw.get("acceptance")),
+        agreement=AgreementRule(**{"by": "mean", **raw["agreement"]}) if "agreement" in raw else None,
+        baseline=_baseline(raw.get("baseline")),
+        two_constraint=TwoConstraintRule(
+            required=two.get("required", False),
+            speed_ratio=two.get("speed_ratio", SPEED_RATIO),
+            live_acceptance=two.get("live_acceptance"),
+        ),
+    )
+
+
+def _acceptance(raw: dict[str, Any] | None) -> AcceptanceRule | None:
+    if raw is None:
+        return None
+    return AcceptanceRule(mean=raw["mean"], by=raw.get("by", "mean"), at_least=tuple(raw.get("at_least", ())))
+
+
+def _baseline(raw: dict[str, Any] | None) -> BaselineRule | None:
+    if raw is None:
+        return None
+    return BaselineRule(
+        report_sha256=raw.get("report_sha256"),
+        drafter_sha256=raw.get("drafter_sha256"),
+        drops={name: raw[name].get("most") for name in ("acceptance", "agreement") if name in raw},
+    )
+
+
+def _invalid(path: Path, fault: SchemaFault) -> UsageError:
+    """Return the error for a policy that is not valid; a key that is not known is answered with the closest one."""
+    unknown = re.search(r"\('([^']+)' was unexpected\)", fault.message)
+    close = difflib.get_close_matches(unknown[1], _known_keys(), n=1) if unknown else []
+    hint = f"did you mean {close[0]}?" if close else f"forgepack schema {SCHEMA_NAME} tells the form"
+    return UsageError(
+        "the policy is not valid", where=f"{path}: {fault.path}", expected=fault.message, found=fault.found, hint=hint
+    )
+
+
+def _known_keys() -> list[str]:
+    path = schema_path(SCHEMA_NAME)
+    schema = parse_object(path.read_bytes(), where=str(path))
+    nodes, keys = [schema], set()
+    while nodes:
+        node = nodes.pop()
+        keys |= set(node.get("properties", {}))
+        nodes += [*node.get("properties", {}).values(), *node.get("$defs", {}).values()]
+    return sorted(keys)

@@ -1,0 +1,187 @@
+"""A whole release under verification: release.json, the target and the drafter in one folder, perhaps in part.
+
+A bundle is a pair whose parts lie where release.json says, with the inputs that only a release has. A partial
+download is understood: the export may be missing as a whole, a second runtime too, the drafter only by --plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.release_json import RELEASE_FILE, Release, ReleaseFile, read_release
+from forgepack.artifacts.release_record import MAX_SUMS, RECORD_FILE, SUMS_FILE, parse_sums
+from forgepack.artifacts.target import TargetPaths, find_export
+from forgepack.errors import ForgepackError, MissingError, NothingToVerifyError
+from forgepack.profile import Profile
+from forgepack.verify.hashing import Digests, hash_files, planned_files
+from forgepack.verify.input_set import Tree
+from forgepack.verify.inputs import Input, Parsed
+from forgepack.verify.layout import Layout, empty_layout
+from forgepack.verify.readers import read_object
+from forgepack.verify.report import Depth
+from forgepack.verify.sources import Sources, absolute, demand_folder, demand_sources
+from forgepack.verify.subject import Pair
+
+FOLDERS = {"model": "model", "coreai": "coreai", "export": "export", "drafter": "drafter"}
+NOT_THERE = "the bundle has none; a download by Forge's own helper leaves it out"
+
+
+def find_bundle(
+    root: Path,
+    *,
+    quant: Path | None = None,
+    checkpoint: Path | None = None,
+    traces: Path | None = None,
+    plain: bool = False,
+    allow_links: bool = False,
+) -> Sources:
+    """Locate the parts of a bundle by its release.json; a damaged one is told by the rules, parts then by habit.
+
+    Raises UsageError for a path that is no folder and NothingToVerifyError for a folder without release.json.
+    """
+    demand_folder(root, "the bundle")
+    demand_sources(quant, checkpoint, traces)
+    bundle = absolute(root)
+    folders = {**FOLDERS, **_stated_folders(bundle)}
+    build = bundle / folders["coreai"]
+    paths = TargetPaths(
+        model=bundle / folders["model"], build=build, export=find_export(bundle / folders["export"], build)
+    )
+    named = {"bundle": root, "quant": quant, "checkpoint": checkpoint, "traces": traces}
+    return Sources(
+        drafter=bundle / folders["drafter"],
+        target=paths,
+        root=bundle,
+        quant=absolute(quant),
+        checkpoint=absolute(checkpoint),
+        traces=absolute(traces),
+        named={role: path.as_posix() for role, path in named.items() if path is not None},
+        allow_links=allow_links,
+        bundle=bundle,
+        plain=plain,
+    )
+
+
+def _stated_folders(bundle: Path) -> dict[str, str]:
+    try:
+        release, _ = read_release(bundle / RELEASE_FILE)
+    except MissingError as err:
+        raise NothingToVerifyError(
+            "the folder holds no release",
+            where=str(bundle),
+            expected=RELEASE_FILE,
+            found="no such file",
+            hint="name a folder that forgepack bundle wrote; a drafter and a target apart: "
+            "forgepack verify DRAFTER --target DIR",
+        ) from err
+    except ForgepackError:
+        return {}
+    return {} if release is None else release.roots
+
+
+class Bundle(Pair):
+    """A pair in the folder of a release; ``known`` are digests that need no reading, by absolute path."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        profile: Profile,
+        depth: Depth,
+        *,
+        seconds: float = 600.0,
+        blocks: int | None = None,
+        known: Mapping[Path, Any] | None = None,
+    ) -> None:
+        assert sources.bundle is not None
+        self.root = sources.bundle
+        self._known: Digests | None = known
+        super().__init__(sources, profile, depth, seconds=seconds, blocks=blocks)
+
+    def _open_drafter(self) -> tuple[Input[Tree], Layout]:
+        """List the drafter; one that is not there is a finding of a bundle, not the end of its verification."""
+        try:
+            return super()._open_drafter()
+        except (MissingError, NothingToVerifyError):
+            root = self.sources.drafter
+            return Input("tree", lambda: _no_drafter(root)), empty_layout(root, self.profile.package)
+
+    def _add_release(self) -> None:
+        root = self.root
+        self.release: Input[Release] = self._file("release", root / RELEASE_FILE, _read_release)
+        self.bundle_tree = self._tree("bundle_tree", root)
+        self.record: Input[Mapping[str, Any]] = self._optional("record", root / RECORD_FILE, read_object)
+        self.sums: Input[Mapping[str, str]] = self._optional("sums", root / SUMS_FILE, _read_sums)
+
+    def _optional(self, name: str, path: Path, read: Any) -> Input[Any]:
+        there = path.exists() or path.is_symlink()
+        return self._file(name, path if there else None, read, absent=NOT_THERE)
+
+    def _digests(self) -> Parsed[Digests]:
+        if self._known is not None:
+            return Parsed(value=self._known)
+        listed = listed_files(self) if self.release.available and self.bundle_tree.available else ()
+        there = (self.root / file.path for file in listed)
+        return hash_files({*planned_files(self), *(path for path in there if path.is_file())})
+
+
+def _no_drafter(root: Path) -> Tree:
+    raise MissingError(
+        "the bundle's drafter is not there",
+        where=str(root),
+        hint="download it, or add --plain to look at the target alone",
+        code="missing",
+    )
+
+
+def _read_release(path: Path) -> Parsed[Release]:
+    release, faults = read_release(path)
+    return Parsed(value=release, faults=faults)
+
+
+def _read_sums(path: Path) -> Mapping[str, str]:
+    return parse_sums(read_bounded(path, MAX_SUMS), where=str(path))
+
+
+def present_files(pair: Pair) -> dict[str, int]:
+    """Return path -> bytes of every file below the bundle's folder; links count where they are allowed."""
+    root, links = pair.sources.bundle, pair.sources.allow_links
+    assert root is not None
+    found = {entry.path: entry.size for entry in pair.bundle_tree.value if entry.kind == "file"}
+    for entry in pair.bundle_tree.value:
+        if entry.kind == "link" and links and (root / entry.path).is_file():
+            found[entry.path] = (root / entry.path).stat().st_size
+    return found
+
+
+def left_out(pair: Pair) -> dict[str, str]:
+    """Return the components that this copy of the release legally lacks, each with the reason."""
+    release, present = pair.release.value, present_files(pair)
+    reasons = {
+        "export": "optional: none of its files is here",
+        "coreml": "another runtime: none of its files is here",
+    }
+    found = {
+        name: reason
+        for name, reason in reasons.items()
+        if release.of(name) and not any(file.path in present for file in release.of(name))
+    }
+    return {**found, "drafter": "left out by --plain"} if pair.sources.plain else found
+
+
+def listed_files(pair: Pair) -> tuple[ReleaseFile, ...]:
+    """Return the files of the inventory that must be in this copy."""
+    absent = left_out(pair)
+    return tuple(file for file in pair.release.value.files if file.component not in absent)
+
+
+def unlisted_files(pair: Pair) -> Iterator[tuple[str, str]]:
+    """Yield (component, path) of every file in a component's folder that the inventory does not list."""
+    release, listed = pair.release.value, {file.path for file in pair.release.value.files}
+    roots = {name: root for name, root in release.roots.items() if not (name == "drafter" and pair.sources.plain)}
+    for path in sorted(present_files(pair)):
+        component = next((name for name, root in roots.items() if path.startswith(f"{root}/")), None)
+        if component is not None and path not in listed:
+            yield component, path
