@@ -7,10 +7,10 @@ a name from there or a path that ends in ``.json``.
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from forgepack.canonical import digest_json, parse_object
 from forgepack.errors import ForgepackError, UsageError
@@ -93,6 +93,20 @@ class Profile:
     digest: str
 
 
+_MAX_BYTES = 1 << 20
+# What JSON may hold where a field is annotated so; of a tuple each item is judged.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "str | None": (str, type(None)),
+    "Upstream | None": (Upstream, type(None)),
+    "tuple[int, ...]": (int,),
+    "tuple[str, ...]": (str,),
+}
+T = TypeVar("T", HubPin, Geometry, Recipe, Runtime, TargetPin, Upstream)
+
+
 def profile_names() -> list[str]:
     """Return the names of the profiles that ship with the tool."""
     folder = resources.files("forgepack") / "profiles"
@@ -102,10 +116,7 @@ def profile_names() -> list[str]:
 def load_profile(name: str = DEFAULT_PROFILE) -> Profile:
     """Load a shipped profile by name or any profile by its path; raise UsageError when that can't be."""
     if name.endswith(".json"):
-        try:
-            data = Path(name).read_bytes()
-        except OSError as err:
-            raise UsageError("the profile can't be read", where=name, found=err.strerror) from err
+        data = _read_file(Path(name))
     elif name in profile_names():
         data = (resources.files("forgepack") / "profiles" / f"{name}.json").read_bytes()
     else:
@@ -122,22 +133,51 @@ def load_profile(name: str = DEFAULT_PROFILE) -> Profile:
         raise UsageError("the profile is not valid", where=name, found=str(err)) from err
 
 
+def _read_file(path: Path) -> bytes:
+    """Return the bytes of a profile; a pipe or device is never opened, nothing over a megabyte is read."""
+    try:
+        if not path.is_file():
+            found = "no regular file" if path.exists() else "No such file or directory"
+            raise UsageError("the profile can't be read", where=str(path), found=found)
+        with path.open("rb") as handle:
+            data = handle.read(_MAX_BYTES + 1)
+    except OSError as err:
+        raise UsageError("the profile can't be read", where=str(path), found=err.strerror) from err
+    if len(data) > _MAX_BYTES:
+        raise UsageError("the profile is over the limit", where=str(path), expected=f"at most {_MAX_BYTES} bytes")
+    return data
+
+
+def _typed(value: T) -> T:
+    """Return a parsed part if each field is of its type; TypeError names the first that is not."""
+    for one in fields(value):
+        found = getattr(value, one.name)
+        items = found if isinstance(found, tuple) else (found,)
+        kinds = _KINDS[str(one.type)]
+        if not all(type(item) in kinds for item in items):
+            raise TypeError(f"{one.name}: {found!r:.80} is no {one.type}")
+    return value
+
+
 def parse_profile(raw: dict[str, Any]) -> Profile:
     """Build a Profile from its JSON object; a missing, unknown or ill-typed key raises KeyError or TypeError."""
     if raw.get("schema") != SCHEMA:
         raise UsageError("not a profile of this tool", expected=SCHEMA, found=repr(raw.get("schema")))
     hub, target = raw["hub"], raw["target"]
+    for key in ("name", "package", "licence"):
+        if not isinstance(raw[key], str):
+            raise TypeError(f"{key}: {raw[key]!r:.80} is no text")
     return Profile(
         name=raw["name"],
         package=raw["package"],
         licence=raw["licence"],
-        hub=HubPin(
-            **{**hub, "files": tuple(hub["files"]), "optional_files": tuple(hub["optional_files"])},
+        hub=_typed(
+            HubPin(**{**hub, "files": tuple(hub["files"]), "optional_files": tuple(hub["optional_files"])}),
         ),
-        geometry=parse_geometry(raw["geometry"]),
-        recipe=Recipe(**raw["recipe"]),
-        runtime=Runtime(**raw["runtime"]),
-        target=_parse_target(target),
+        geometry=_typed(parse_geometry(raw["geometry"])),
+        recipe=_typed(Recipe(**raw["recipe"])),
+        runtime=_typed(Runtime(**raw["runtime"])),
+        target=_typed(_parse_target(target)),
         known_bad=dict(raw["known_bad"]),
         withdrawn=dict(raw["withdrawn"]),
         digest=digest_json(raw),
@@ -145,5 +185,5 @@ def parse_profile(raw: dict[str, Any]) -> Profile:
 
 
 def _parse_target(raw: dict[str, Any]) -> TargetPin:
-    upstream = Upstream(**raw["upstream"]) if "upstream" in raw else None
+    upstream = _typed(Upstream(**raw["upstream"])) if "upstream" in raw else None
     return TargetPin(**{**raw, "eos_tokens": tuple(raw["eos_tokens"]), "upstream": upstream})

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -114,12 +115,14 @@ def wrong_kind(path: Path, head: bytes, expected: str) -> CorruptError | None:
         return None
     if kind == "a Git LFS pointer":
         text = head[:400].decode("utf-8", "replace")
-        oid = next((w.removeprefix("sha256:") for w in text.split() if w.startswith("sha256:")), "unknown")
+        words = text.split()
+        oid = next((w.removeprefix("sha256:") for w in words if w.startswith("sha256:")), "unknown")
+        size = next((after for word, after in pairwise(words) if word == "size"), "unknown")
         return CorruptError(
             "a Git LFS pointer stands in place of the file",
             where=str(path),
             expected=expected,
-            found=f"a pointer to sha256 {oid}",
+            found=f"a pointer to sha256 {oid}, {size} bytes",
             hint="download the file itself, e.g. with forgepack fetch",
             code="lfs-pointer",
         )

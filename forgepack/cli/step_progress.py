@@ -45,6 +45,7 @@ class StepProgress:
     def say(self, step: str, text: str) -> None:
         """Print one line."""
         if self._bars is None:
+            self._step = step  # its first line is told
             self._talk.say(f"{step}: {text}")
         else:
             self._bars.console.print(f"{step}: {escape(text)}", markup=False, highlight=False)
@@ -54,7 +55,7 @@ class StepProgress:
         if step != self._step:
             self._step = step
             if self._bars is None:
-                self._talk.say(f"{step} ..." if total == 0 else f"{step}: {total:,} ...")
+                self._talk.say(f"{step} ...")
             elif self._task is not None:
                 self._bars.remove_task(self._task)
             self._task = None if self._bars is None else self._bars.add_task("", total=None, step=step, name="")

@@ -174,7 +174,7 @@ class _Job:
         stored = store_constants(table, package_sources(self.inputs, profile), stage / "constants.bin", note=note)
         self.note("author the asset", 0)
         asset_root = root / f"{profile.package}.aimodel"
-        metadata = asset_metadata(profile, identity, created)
+        metadata = asset_metadata(profile, identity, created, narrowed=stored.narrowed)
         asset = author_drafter(stored, asset_root, geometry=profile.geometry, recipe=recipe, metadata=metadata)
         self.note("write files", 0)
         _write_files(root, self.inputs.checkpoint, profile, identity)

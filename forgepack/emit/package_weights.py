@@ -28,6 +28,7 @@ from forgepack.quantize.folds import lut_factor, scale_factor
 
 F32 = npt.NDArray[np.float32]
 
+MASKED_NORM = "layers.0.input_layernorm.weight"
 _DTYPES = {"F16": np.float16, "I8": np.int8}
 
 
@@ -41,12 +42,17 @@ class Values(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PackageWeights:
-    """The weights inside a package; the codebooks lie beside the asset, in selector.safetensors."""
+    """The weights inside a package; the codebooks lie beside the asset, in selector.safetensors.
+
+    Layer 0's input norm comes as its plain gain (H,), or with ``mask_applied`` as the package holds it: one gain a
+    row of a block (B, H), the mask scale in rows 1...
+    """
 
     geometry: Geometry
     recipe: Recipe
     values: Values
     selector: SafetensorsFile
+    mask_applied: bool = False
 
     def tensor(self, name: str) -> F32:
         """Return one tensor of the drafter by its name in the checkpoint, as float32."""
@@ -70,8 +76,9 @@ class PackageWeights:
             parts = [[self.values(f"{name}.{s}.{t}").reshape(g.hidden) for t in range(g.conv_kernel)] for s in (0, 1)]
             return np.array(parts, np.float32)
         values = np.asarray(self.values(role_of(name)), np.float32)
-        if name == "layers.0.input_layernorm.weight":
-            return np.ascontiguousarray(values.reshape(g.hidden, g.block)[:, 0])  # row 0 carries no mask scale
+        if name == MASKED_NORM:
+            gains = np.ascontiguousarray(values.reshape(g.hidden, g.block).T)
+            return gains if self.mask_applied else gains[0]  # row 0, the anchor's, carries no mask scale
         if name.endswith("hidden_projection.weight"):
             return values.reshape(g.selector_rank, g.hidden)
         return values.reshape(-1)

@@ -12,7 +12,7 @@ from forgepack.canonical import digest_json
 from forgepack.coreai_backend.asset_writer import FIXED_DATE, AssetMetadata
 from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
 from forgepack.emit.author import AuthoredAsset
-from forgepack.emit.constant_spec import ConstantSpec
+from forgepack.emit.constant_spec import ConstantSpec, Narrowing
 from forgepack.emit.constants_file import StoredConstants
 from forgepack.emit.graph import entries
 from forgepack.emit.inputs import LICENCE_FILES, Identity
@@ -35,7 +35,13 @@ class PackageContent:
     asset_bytes: int
 
 
-def asset_metadata(profile: Profile, identity: Identity, created: int = FIXED_DATE) -> AssetMetadata:
+def asset_metadata(
+    profile: Profile,
+    identity: Identity,
+    created: int = FIXED_DATE,
+    *,
+    narrowed: Mapping[str, Narrowing] | None = None,
+) -> AssetMetadata:
     """Return the asset's metadata: a package that lost its sidecar still says what it belongs to."""
     checkpoint, target, quantization = identity.checkpoint, identity.target, identity.quantization
     licences = sorted({profile.licence, profile.target.licence})
@@ -51,7 +57,7 @@ def asset_metadata(profile: Profile, identity: Identity, created: int = FIXED_DA
             "forgepack": without_nulls(
                 {
                     "schema": ASSET_SCHEMA,
-                    "sidecar_sha256": identity_digest(_without_package(profile, identity)),
+                    "sidecar_sha256": identity_digest(_without_asset(profile, identity, narrowed or {})),
                     "profile": {"name": profile.name, "sha256": profile.digest},
                     "checkpoint": checkpoint,
                     "target": {
@@ -115,12 +121,20 @@ def sidecar(profile: Profile, identity: Identity, content: PackageContent) -> di
             "files": dict(content.files),
             "trace_sha256": content.asset.trace_sha256,
             "constants": constant_records(content.table, content.stored),
-            "narrowed": {
-                role: {"changed": lost.changed, "zeroed": lost.zeroed}
-                for role, lost in content.stored.narrowed.items()
-            },
+            "narrowed": narrowed_counts(content.stored.narrowed),
         },
     }
+    return whole
+
+
+def narrowed_counts(narrowed: Mapping[str, Narrowing]) -> dict[str, Any]:
+    """Return by role how many values float16 could not hold exactly, and how many became 0."""
+    return {role: {"changed": lost.changed, "zeroed": lost.zeroed} for role, lost in narrowed.items()}
+
+
+def _without_asset(profile: Profile, identity: Identity, narrowed: Mapping[str, Narrowing]) -> dict[str, Any]:
+    whole = _without_package(profile, identity)
+    whole["forgepack"]["package"] = {"narrowed": narrowed_counts(narrowed)}
     return whole
 
 
@@ -144,14 +158,17 @@ def _without_package(profile: Profile, identity: Identity) -> dict[str, Any]:
 
 
 def identity_digest(sidecar: Mapping[str, Any]) -> str:
-    """Return the digest of a sidecar without ``mb`` and ``forgepack.package``, which depend on the asset.
+    """Return the digest of a sidecar without what depends on the asset: ``mb`` and most of ``forgepack.package``.
 
+    Of the latter ``narrowed`` stays: it follows from the sources alone, and the asset's content can't prove it.
     The asset's metadata carries it, so that no other field of the sidecar can change without a trace.
     """
     bound = sidecar.get("forgepack")
     kept = {key: value for key, value in sidecar.items() if key != "mb"}
     if isinstance(bound, Mapping):
-        kept["forgepack"] = {key: value for key, value in bound.items() if key != "package"}
+        package = bound.get("package")
+        narrowed = package.get("narrowed") if isinstance(package, Mapping) else None
+        kept["forgepack"] = {**bound, "package": {"narrowed": narrowed}}
     return digest_json(kept)
 
 

@@ -69,6 +69,23 @@ def expected_records(pair: Pair) -> dict[str, Any]:
     return records
 
 
+def expected_narrowing(pair: Pair) -> dict[str, Any] | None:
+    """Return by role how many values of the sources float16 can't hold exactly, as a sidecar counts them.
+
+    None where a source has not the tensors for it, which the rules of the constants tell.
+    """
+    from forgepack.emit.sidecar_content import narrowed_counts
+    from forgepack.emit.table import constant_table
+
+    table = constant_table(pair.profile.geometry, pair.profile.recipe)
+    named = {role: spec for role, spec in table.items() if not spec.inline}
+    try:
+        counts = {role: spec.narrowing(lambda name: source(pair, name)) for role, spec in named.items()}
+    except (ForgepackError, ValueError, IndexError):
+        return None
+    return narrowed_counts({role: lost for role, lost in counts.items() if lost.changed})
+
+
 def _kind(sources: tuple[str, ...]) -> str:
     """Return the kind of source that a constant comes from; the recipe's mask scale is no source of its own."""
     kinds = {name.partition(":")[0] for name in sources} - {"recipe"}

@@ -30,7 +30,7 @@ def verify(pair: Pair, *, strict: bool = False, progress: Callable[[str], None] 
     for one in all_rules():
         if progress is not None and one.depth <= pair.depth:
             progress(one.id)
-        checks.append(_evaluate(one, pair, extra))
+        checks.append(evaluate(one, pair, extra))
     failures = sorted({*pair.failures(), *extra}, key=lambda f: (f.exit_code, f.where, f.what))
     return Report(
         version=__version__,
@@ -44,7 +44,8 @@ def verify(pair: Pair, *, strict: bool = False, progress: Callable[[str], None] 
     )
 
 
-def _evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
+def evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
+    """Return the outcome of one rule; what kept it from finishing is added to ``extra``."""
     if one.depth > pair.depth:
         return _unknown(one, f"needs --depth {one.depth.label}", required=False)
     lost = next((source for name in one.needs if not (source := pair.input(name)).available), None)

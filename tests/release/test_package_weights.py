@@ -15,10 +15,11 @@ from forgepack.artifacts.target import locate_target, read_target
 from forgepack.cli.main import run
 from forgepack.drafter.head import open_head
 from forgepack.drafter.weights import CheckpointWeights, QuantWeights
+from forgepack.emit.package_weights import MASKED_NORM
 from forgepack.errors import CorruptError, UsageError
 from forgepack.geometry import checkpoint_tensors
 from forgepack.miniature.scene import Scene
-from forgepack.release.package_weights import MASKED_NORM, open_package
+from forgepack.release.package_weights import open_package
 
 
 def test_every_tensor_is_the_quantized_drafters(scene: Scene) -> None:

@@ -152,6 +152,7 @@ def bound_header(pair: Pair) -> Iterator[Finding]:
     needs=("binding", "head", "digests"),
     after=(
         "PKG015",
+        "NUM00",
         "HEAD003",
         "HEAD005",
         "HEAD009",
@@ -197,6 +198,7 @@ def bound_content(pair: Pair) -> Iterator[Finding]:
     needs=("binding", "head"),
     after=(
         "PKG015",
+        "NUM00",
         "HEAD003",
         "HEAD005",
     ),

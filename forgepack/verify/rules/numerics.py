@@ -9,6 +9,7 @@ import numpy as np
 
 from forgepack.verify.binding import bound, must_state, stated_at
 from forgepack.verify.compare import differing, same
+from forgepack.verify.derivation import expected_narrowing
 from forgepack.verify.lineage import constant_values
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -185,3 +186,19 @@ def one_mask_scale(pair: Pair) -> Iterator[Finding]:
         where = stated_at(pair, "quantization.mask_scale")
         expected, found = scales.get("deployment"), scales.get("calibration")
         yield differing("mask scale of the calibration", where, expected=expected, found=found)
+
+
+@rule(
+    "NUM010",
+    title="the binding counts the values that float16 could not hold",
+    why="the counts say how much of the drafter the folds cost: a count that is off hides a loss",
+    remedy="emit the package again",
+    depth="lineage",
+    needs=("binding", "quant", "checkpoint", "head", "embedding"),
+    after=("NUM004", "PKG015", "WGT012", "WGT013", "WGT015"),
+)
+def narrowed(pair: Pair) -> Iterator[Finding]:
+    """The counts of changed and zeroed values are those that the sources give under the emitter's table."""
+    expected = expected_narrowing(pair)
+    if expected is not None:
+        yield from must_state(pair, "package.narrowed", expected)

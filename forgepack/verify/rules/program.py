@@ -292,7 +292,7 @@ def structure(pair: Pair) -> Iterator[Finding]:
     after=("CTR", "NUM", "TAP", "SRC", "PKG00", "PKG015"),
 )
 def sidecar_digest(pair: Pair) -> Iterator[Finding]:
-    """The asset's metadata states the digest of the sidecar without mb and forgepack.package."""
+    """The asset's metadata states the digest of the sidecar without what depends on the asset."""
     found, expected = sidecar_digests(pair)
     if found != expected:
         where = pair.place(pair.layout.sidecar)

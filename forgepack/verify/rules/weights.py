@@ -183,7 +183,7 @@ def fixed(pair: Pair) -> Iterator[Finding]:
     remedy="emit the package again for this target",
     depth="lineage",
     needs=("roles", "head"),
-    after=("HEAD003",),
+    after=("NUM00", "HEAD003"),
 )
 def from_head(pair: Pair) -> Iterator[Finding]:
     """Tables, indices and scales of each head part equal lm_head.safetensors, computed by the emitter's table."""

@@ -1,0 +1,163 @@
+"""All mutants of a pair, the areas that must refuse each, and the mutations that are legal, with their reasons."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from tests.mutation.json_mutants import JsonMutant, json_mutants
+from tests.mutation.program_mutants import program_mutants
+from tests.mutation.stage import Mutant, Stage
+from tests.mutation.tensor_mutants import array_mutants, tensor_mutants
+
+# Path below the sidecar -> areas, the first match counts. PKG022 (the asset's digest of the sidecar) alone does not
+# count where the field has an area of its own.
+_SIDECAR = (
+    (r"(W|T|R|RP|target_export|head_export)\b", ("CTR",)),
+    (r"(resid_scale|lut_f|feat_scale|mask_scale)\b", ("NUM", "CTR")),
+    (r"(mb|entries|export)\b", ("PKG", "CTR")),
+    (r"forgepack\.(schema|profile|runtime)\b", ("CTR",)),
+    (r"forgepack\.checkpoint\b", ("SRC",)),
+    (r"forgepack\.quantization\b", ("SRC", "NUM")),
+    (r"forgepack\.target\.taps\b", ("TAP",)),
+    (r"forgepack\.target\.head\b", ("HEAD",)),
+    (r"forgepack\.target\.(embedding|mask_row)\b", ("WGT",)),
+    (r"forgepack\.target\.tokenizer\b", ("TOK",)),
+    (r"forgepack\.target\b", ("CTR",)),
+    (r"forgepack\.package\.(constants|narrowed)\b", ("WGT", "NUM")),
+    (r"forgepack\.package\b", ("PKG",)),
+    (r"forgepack\.tool\b", ("PKG", "CTR")),
+    (r"", ("CTR", "PKG")),
+)
+_BY_FILE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("drafter config", r"drafter/config\.json", ("CTR", "TAP", "VOC", "WGT", "SRC")),
+    ("source record", r"drafter/DFLASH2_SOURCE\.json", ("SRC", "PKG")),
+    ("asset metadata", r"drafter/.*/metadata\.json", ("PKG", "LIC")),
+    ("manifest", r"target/coreai/manifest\.json", ("CTR", "TAP", "PATH")),
+    ("target config", r"target/model/config\.json", ("CTR", "VOC", "TAP")),
+    ("tokenizer", r"target/model/tokenizer\.json", ("TOK", "VOC")),
+    ("tokenizer config", r"target/model/tokenizer_config\.json", ("TOK",)),
+    ("lock", r"checkpoint/checkpoint\.lock\.json", ("SRC", "PATH")),
+    ("checkpoint config", r"checkpoint/config\.json", ("SRC", "CTR", "TAP", "VOC", "WGT")),
+    ("quantization report", r"quant/report\.json", ("SRC", "NUM")),
+    ("target asset metadata", r"target/coreai/.*/metadata\.json", ("CTR", "PKG")),
+)
+_TENSORS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("quantized tensors", "quant/drafter_quant.safetensors", ("WGT", "NUM", "SRC", "FMT")),
+    ("checkpoint tensors", "checkpoint/model.safetensors", ("WGT", "NUM", "SRC", "FMT")),
+    ("selector", "drafter/selector.safetensors", ("WGT", "NUM", "PKG", "FMT", "VOC")),
+)
+_HEAD = ("export's head", ("HEAD", "FMT"))
+# Kinds that make the file no file of its format, wherever they are.
+_FORMAT = {
+    *("duplicate", "duplicate with another value", "byte-order mark", "UTF-16", "data after it", "cut in half"),
+    *("empty file", "a list around it", "a number that is none"),
+}
+
+# Mutations that change nothing that the contract binds: a pattern over the mutant's name, and the reason.
+LEGAL: tuple[tuple[str, str], ...] = (
+    (
+        r"sidecar: the whole: (written again|keys in another order)",
+        "the sidecar is bound by its content: space and the order of keys mean nothing in JSON",
+    ),
+    (
+        r"sidecar( constants)?: (forgepack\.package\..*|mb): as a float",
+        "JSON has one kind of number, and 8.0 is 8 in it (JSON Schema takes it for an integer, too)",
+    ),
+    (r"program: .*: name", "constants are known by where they are used: saving merges equal ones under one name"),
+    (r"(target )?asset metadata: creationDate: .*", "saving an asset stamps the date; it is bound without it"),
+)
+
+
+def legal_reason(mutant: Mutant) -> str | None:
+    """Return why a mutation changes nothing that the contract binds, None when it must be refused."""
+    return next((why for pattern, why in LEGAL if re.fullmatch(pattern, mutant.name)), None)
+
+
+def all_mutants(stage: Stage) -> Iterator[Mutant]:
+    """Yield every mutant of every file of the pair and of the package's program."""
+    yield from _sidecar_mutants(stage)
+    yield from _json_mutants(stage)
+    yield from _program_mutants(stage)
+    yield from _tensor_mutants(stage)
+    yield from _plain_mutants(stage)
+
+
+def _sidecar_mutants(stage: Stage) -> Iterator[Mutant]:
+    file = f"drafter/{stage.profile.package}.json"
+    for one in json_mutants((stage.root / file).read_bytes()):
+        areas = next(areas for pattern, areas in _SIDECAR if re.match(pattern, one.place))
+        if one.kind in ("as a float", "as an integer"):
+            areas = (*areas, "PKG")  # the same number: only the digest of the sidecar's text tells
+        group = "sidecar" if not one.place.startswith("forgepack.package.constants") else "sidecar constants"
+        yield _mutant(group, file, one, areas)
+
+
+def _mutant(subject: str, file: str, one: JsonMutant, areas: tuple[str, ...]) -> Mutant:
+    chosen = ("FMT",) if one.kind in _FORMAT else areas
+    return Mutant(subject=subject, place=one.place, kind=one.kind, areas=chosen, file=file, make=one.make)
+
+
+def _json_mutants(stage: Stage) -> Iterator[Mutant]:
+    for file in _files(stage.root):
+        match = next(((s, areas) for s, pattern, areas in _BY_FILE if re.fullmatch(pattern, file)), None)
+        if match is not None:
+            for one in json_mutants((stage.root / file).read_bytes()):
+                yield _mutant(match[0], file, one, match[1])
+
+
+def _files(root: Path) -> Iterable[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+
+
+def _program_mutants(stage: Stage) -> Iterator[Mutant]:
+    for one in program_mutants(stage.drafter):
+        areas = ("WGT", "PKG", "NUM", "HEAD")
+        yield Mutant(subject="program", place=one.place, kind=one.kind, areas=areas, program=one.program)
+
+
+def _tensor_mutants(stage: Stage) -> Iterator[Mutant]:
+    head = next(file for file in _files(stage.root) if file.endswith("lm_head.safetensors"))
+    for subject, file, areas in (*_TENSORS, (_HEAD[0], head, _HEAD[1])):
+        for one in tensor_mutants((stage.root / file).read_bytes()):
+            yield Mutant(subject=subject, place=one.place, kind=one.kind, areas=areas, file=file, make=one.make)
+    file, g = "target/model/embed_tokens_fp16.npy", stage.profile.geometry
+    for one in array_mutants((stage.root / file).read_bytes(), g.mask_token, g.hidden):
+        areas = ("WGT", "FMT")
+        yield Mutant(subject="embedding", place=one.place, kind=one.kind, areas=areas, file=file, make=one.make)
+
+
+def _plain_mutants(stage: Stage) -> Iterator[Mutant]:
+    """Yield mutants of the files that are neither JSON nor tensors: texts, hashes, programs, layers; and no file."""
+    plain = {
+        r"drafter/(LICENSE|NOTICE)": ("LIC", "PKG"),
+        r"checkpoint/(LICENSE|NOTICE)": ("LIC", "SRC"),
+        r"drafter/.*/main\.(hash|mlirb)": ("PKG",),
+        r"target/coreai/.*/main\.(hash|mlirb)": ("PKG", "CTR"),
+        r"target/export/.*/layer.*": ("CTR",),
+    }
+    for file in _files(stage.root):
+        areas = next((areas for pattern, areas in plain.items() if re.fullmatch(pattern, file)), None)
+        data = (stage.root / file).read_bytes()
+        if areas is not None and data:
+            for kind, changed in _byte_changes(data).items():
+                yield Mutant(
+                    subject="plain files", place=file, kind=kind, areas=areas, file=file, make=partial(bytes, changed)
+                )
+        if data:
+            anything = ("PKG", "SRC", "CTR", "LIC", "TOK", "FMT")
+            yield Mutant(subject="plain files", place=file, kind="no file", areas=anything, file=file)
+
+
+def _byte_changes(data: bytes) -> dict[str, bytes]:
+    half = len(data) // 2
+    return {
+        "first bit": bytes([data[0] ^ 1]) + data[1:],
+        "bit in the middle": data[:half] + bytes([data[half] ^ 1]) + data[half + 1 :],
+        "last bit": data[:-1] + bytes([data[-1] ^ 1]),
+        "one byte less": data[:-1],
+        "one byte more": data + b"\n",
+        "empty": b"",
+    }

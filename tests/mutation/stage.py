@@ -1,0 +1,152 @@
+"""A good pair whose slow inputs were read once, and the judgement of one mutant of it, in process."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from forgepack.artifacts.files import hash_file
+from forgepack.coreai_backend.program import AssetProgram
+from forgepack.coreai_backend.reader import AssetReading
+from forgepack.profile import Profile
+from forgepack.verify.engine import evaluate
+from forgepack.verify.hashing import FileDigest
+from forgepack.verify.inputs import Input
+from forgepack.verify.report import Check, Depth
+from forgepack.verify.rule import Rule, all_rules
+from forgepack.verify.sources import find_sources
+from forgepack.verify.subject import Pair
+
+Ending = Literal["refused", "warned", "elsewhere", "passed", "crashed"]
+_PROGRAMS = ("program", "head_program", "chunk_programs", "export_digest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One change of a good pair: of a file (without ``make`` it is removed), or of the parsed program.
+
+    ``subject`` groups mutants for the score, ``areas`` are those whose rules should refuse this one.
+    """
+
+    subject: str
+    place: str
+    kind: str
+    areas: tuple[str, ...]
+    file: str = ""
+    make: Callable[[], bytes] | None = None
+    program: AssetProgram | None = None
+
+    @property
+    def name(self) -> str:
+        """What was changed, in one line."""
+        return f"{self.subject}: {self.place or 'the whole'}: {self.kind}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a mutant ended: refused or warned of by a rule of its areas, by another one, not at all."""
+
+    mutant: Mutant
+    ending: Ending
+    rule: str = ""
+    detail: str = ""
+
+
+class Stage:
+    """A working copy of a good pair: checkpoint, quant, target, drafter below ``root``."""
+
+    def __init__(self, root: Path, profile: Profile) -> None:
+        self.root, self.profile = root, profile
+        base = self._pair()
+        base.read_ahead()
+        self._values = {name: base.input(name).value for name in _PROGRAMS}
+        self._refusers: Counter[tuple[str, str]] = Counter()
+        self._digests: dict[Path, FileDigest] = dict(base.digests.value)
+
+    @property
+    def drafter(self) -> AssetProgram:
+        """The good package's program."""
+        reading: AssetReading = self._values["program"]
+        return reading.program
+
+    def _pair(self) -> Pair:
+        root = self.root
+        found = find_sources(root / "drafter", root / "target", quant=root / "quant", checkpoint=root / "checkpoint")
+        return Pair(found, self.profile, Depth.LINEAGE, seconds=60)
+
+    def judge(self, mutant: Mutant) -> Outcome:
+        """Apply a mutant, evaluate its areas' rules until one refuses, else all others; undo the mutant."""
+        path = self.root / mutant.file
+        kept = path.read_bytes() if mutant.file else b""
+        try:
+            if mutant.make is not None:
+                path.write_bytes(mutant.make())
+            elif mutant.file:
+                path.unlink()
+            return self._judged(mutant)
+        except Exception as err:  # noqa: BLE001  (a mutant on which the verifier dies is an outcome of its own)
+            detail = "".join(traceback.format_exception(err)[-3:])
+            return Outcome(mutant=mutant, ending="crashed", detail=detail)
+        finally:
+            if mutant.file:
+                path.write_bytes(kept)
+
+    def _judged(self, mutant: Mutant) -> Outcome:
+        pair = self._with_known_inputs(self._pair(), mutant)
+        own = [one for one in all_rules() if one.area in mutant.areas]
+        # Those that refused most mutants of this subject first: this changes what it costs, not how it ends.
+        own.sort(key=lambda r: (-self._refusers[mutant.subject, r.id], r.depth))
+        checks = _first_refusal(own, pair)
+        if checks and _refuses(checks[-1]):
+            self._refusers[mutant.subject, checks[-1].id] += 1
+            return Outcome(mutant=mutant, ending="refused", rule=checks[-1].id, detail=_detail(checks[-1]))
+        warned = next((check for check in checks if check.status == "fail" and check.severity == "warning"), None)
+        if warned is not None:
+            return Outcome(mutant=mutant, ending="warned", rule=warned.id, detail=_detail(warned))
+        rest = _first_refusal([one for one in all_rules() if one.area not in mutant.areas], pair)
+        if rest and _refuses(rest[-1]):
+            return Outcome(mutant=mutant, ending="elsewhere", rule=rest[-1].id, detail=_detail(rest[-1]))
+        return Outcome(mutant=mutant, ending="passed", detail=", ".join(c.id for c in rest if c.status == "fail"))
+
+    def _with_known_inputs(self, pair: Pair, mutant: Mutant) -> Pair:
+        """Put in what the mutant does not change: digests of the other files, programs that were read before."""
+        values: dict[str, Any] = dict(self._values)
+        digests = dict(self._digests)
+        path = self.root / mutant.file
+        if path in digests:
+            digests.pop(path)
+            if mutant.make is not None:
+                size, sha256 = hash_file(path)
+                digests[path] = FileDigest(bytes=size, sha256=sha256)
+        values["digests"] = digests
+        if mutant.program is not None:
+            reading: AssetReading = values["program"]
+            values["program"] = AssetReading(files=reading.files, program=mutant.program, head=reading.head)
+        if mutant.file.endswith("lm_head.safetensors"):
+            del values["export_digest"]
+        for name, value in values.items():
+            setattr(pair, name, Input(name, lambda known=value: known, depth=pair.input(name).depth))  # type: ignore[misc]
+        return pair
+
+
+def _first_refusal(rules: Sequence[Rule], pair: Pair) -> list[Check]:
+    """Evaluate rules in order up to the first that refuses; return the outcomes."""
+    checks: list[Check] = []
+    for one in rules:
+        checks.append(evaluate(one, pair, []))
+        if _refuses(checks[-1]):
+            break
+    return checks
+
+
+def _refuses(check: Check) -> bool:
+    return check.status == "fail" and check.severity == "error"
+
+
+def _detail(check: Check) -> str:
+    first = check.findings[0]
+    return f"{first.where}: expected {first.expected[:60]}, found {first.found[:60]}"
