@@ -4,7 +4,7 @@ PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint check bench bench-full torture clean
+.PHONY: help demo test lint check mutate fuzz fuzz-replay bench bench-full torture clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -20,7 +20,7 @@ $(VENV)/installed: pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/installed-dev: pyproject.toml $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --group test --group lint
+	$(BIN)/python -m pip install --quiet --group test --group lint --group clients
 	@touch $@
 
 demo: $(VENV)/installed  ## run the whole job on the embedded miniature
@@ -35,6 +35,20 @@ lint: $(VENV)/installed-dev  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 check: lint test  ## what CI runs
+
+mutate: $(VENV)/installed-dev  ## change every field, constant and tensor of the miniature in turn: the score
+	$(BIN)/python -m tests.mutation.run --json $(VENV)/mutation.json $(ARGS)
+
+fuzz-replay: $(VENV)/installed-dev  ## 1000 seeds of damage through every reader
+	$(BIN)/python -m fuzz.replay $(ARGS)
+
+READERS ?= sidecar safetensors npy npz tokenizer lock manifest report profile
+SECONDS ?= 600
+
+fuzz: $(VENV)/installed-dev  ## coverage-guided fuzzing of the readers, SECONDS each
+	$(BIN)/python -m pip install --quiet --group fuzz
+	set -e; for reader in $(READERS); do \
+		$(BIN)/python -m fuzz.run $$reader $(SCRATCH) -max_total_time=$(SECONDS) $(ARGS); done
 
 SCRATCH ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/forgepack-bench
 

@@ -31,9 +31,10 @@ MAX_DIRECTORY = 16 << 20
 _MAX_NPY_HEADER = 1024
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
 _NPY_HEADER = re.compile(
-    rb"\{'descr': '([<|][a-z][0-9]{1,2})', 'fortran_order': (False|True), "
+    rb"\{'descr': '([<>|=][A-Za-z][0-9]{0,2})', 'fortran_order': (False|True), "
     rb"'shape': \(((?:[0-9]{1,12}(?:, [0-9]{1,12})*,?)?)\), \} *\n"
 )
+_DTYPE = re.compile(r"[<|][a-z][0-9]{1,2}")
 _EOCD = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _EOCD64 = struct.Struct("<4sQ2H2L4Q")
@@ -159,19 +160,33 @@ def _read_members(archive: zipfile.ZipFile, path: Path) -> dict[str, NpzArray]:
 
 def _read_header(handle: IO[bytes], where: str, name: str) -> tuple[NpzArray, int]:
     """Return what a version-1 npy header declares, and the header's length; ``handle`` is left behind it."""
+    try:
+        descr, fortran, shape, length = read_npy_header(handle)
+    except ValueError as err:
+        raise _corrupt("a member is not an array that NumPy writes", where, name, str(err)) from err
+    if fortran:
+        raise _corrupt("an array is in Fortran order", where, name)
+    if _DTYPE.fullmatch(descr) is None:
+        raise _corrupt("an array does not hold plain numbers", where, name, descr)
+    return NpzArray(name=name, dtype=descr, shape=shape), length
+
+
+def read_npy_header(handle: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]:
+    """Return (dtype, Fortran order, shape, length of the header) of a version-1 array; ValueError if it is none.
+
+    NumPy's own reader evaluates the header as Python and raises whatever the tokenizer of Python does.
+    """
     start = handle.read(len(_NPY_MAGIC) + 2)
-    if not start.startswith(_NPY_MAGIC):
-        raise _corrupt("a member is not a version-1 array", where, name)
+    if not start.startswith(_NPY_MAGIC) or len(start) < len(_NPY_MAGIC) + 2:
+        raise ValueError(f"no version-1 array: first bytes {start[:8].hex()}")
     length = int.from_bytes(start[-2:], "little")
     text = handle.read(min(length, _MAX_NPY_HEADER))
     match = _NPY_HEADER.fullmatch(text)
     if match is None or len(text) != length:
-        raise _corrupt("an array's header is not one that NumPy writes", where, name, repr(text[:80]))
+        raise ValueError(f"header {text[:80]!r}")
     descr, fortran, shape = (group.decode("ascii") for group in match.groups())
-    if fortran == "True":
-        raise _corrupt("an array is in Fortran order", where, name)
     axes = tuple(int(n) for n in re.findall(r"[0-9]+", shape))
-    return NpzArray(name=name, dtype=descr, shape=axes), len(start) + length
+    return descr, fortran == "True", axes, len(start) + length
 
 
 def _corrupt(what: str, path: Path | str, name: str = "", found: str | None = None) -> CorruptError:

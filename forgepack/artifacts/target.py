@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from tokenize import TokenError
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.config import TargetConfig, read_target_config
 from forgepack.artifacts.files import open_regular, read_bounded, wrong_kind
+from forgepack.artifacts.npz import read_npy_header
 from forgepack.artifacts.safetensors_file import SafetensorsFile, mapped, read_safetensors
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import unsafe_reason
@@ -150,15 +150,12 @@ def read_embedding(path: Path) -> Embedding:
             raise wrong
         handle.seek(0)
         try:
-            version = np.lib.format.read_magic(handle)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = read(handle, max_header_size=4096)
-        except (ValueError, EOFError, SyntaxError, TokenError, RecursionError, MemoryError) as err:
+            dtype, fortran, shape, offset = read_npy_header(handle)
+        except ValueError as err:
             raise CorruptError("not a NumPy array", where=str(path), found=str(err)[:200], code="npy") from err
-        offset = handle.tell()
         size = handle.seek(0, 2)
-    if dtype != np.float16 or fortran or len(shape) != 2 or min(shape) < 1:
-        found = f"{dtype} {shape} {'Fortran' if fortran else 'C'} order"
+    if dtype != "<f2" or fortran or len(shape) != 2 or min(shape) < 1:
+        found = f"{_dtype_name(dtype)} {shape} {'Fortran' if fortran else 'C'} order"
         raise CorruptError(
             "the embedding has another form",
             where=str(path),
@@ -177,6 +174,14 @@ def read_embedding(path: Path) -> Embedding:
             code=code,
         )
     return Embedding(path=path, shape=(shape[0], shape[1]), offset=offset)
+
+
+def _dtype_name(descr: str) -> str:
+    """Return NumPy's name of an array's dtype, or the text as it stands where NumPy knows none."""
+    try:
+        return np.dtype(descr).name
+    except TypeError:
+        return descr
 
 
 def read_manifest(build: Path) -> Manifest:

@@ -1,0 +1,1 @@
+"""Other people's programs and readers agree with what this tool writes."""
