@@ -65,6 +65,7 @@ SIDECAR: Places = (
     (r"forgepack\.target\.head\.tensors.*", ("HEAD010", *_BOUND)),
     (r"forgepack\.target\.head.*", ("HEAD009", "HEAD010", *_BOUND)),
     (r"forgepack\.target\.tokenizer\.semantic_sha256", ("TOK001", *_BOUND)),
+    (r"forgepack\.target\.token_ids\..*", ("TOK007", *_BOUND)),
     (r"forgepack\.target\.tokenizer\.sha256", ("TOK002", *_BOUND)),
     (r"forgepack\.target\.tokenizer\.template_sha256", ("TOK003", *_BOUND)),
     (r"forgepack\.target\.tokenizer\.settings_sha256", ("TOK004", *_BOUND)),

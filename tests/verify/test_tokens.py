@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgepack.artifacts.tokenizer import id_digests
@@ -17,6 +17,7 @@ def record(tokens: dict[int, str], step: int = 64) -> dict[str, Any]:
     return {"count": count, "step": step, "digests": "".join(id_digests(tokens, step))}
 
 
+@settings(deadline=None)
 @given(st.integers(2, 300).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1), st.integers(0, n - 1))))
 def test_any_exchange_is_named(case: tuple[int, int, int]) -> None:
     """Wherever two tokens changed places, both ids and both texts are told."""
