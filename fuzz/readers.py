@@ -50,9 +50,11 @@ def _allow(read: Callable[[], object]) -> None:
 
 def _safetensors(path: Path, _profile: Profile) -> None:
     file, faults = inspect_safetensors(path)
-    if file is not None and not faults:
-        for name in file.tensors:
-            file.array(name)
+    if faults:
+        raise faults[0]
+    assert file is not None
+    for name in file.tensors:
+        file.array(name)
 
 
 def _embedding(path: Path, _profile: Profile) -> None:
