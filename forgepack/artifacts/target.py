@@ -155,7 +155,7 @@ def read_embedding(path: Path) -> Embedding:
             raise CorruptError("not a NumPy array", where=str(path), found=str(err)[:200], code="npy") from err
         size = handle.seek(0, 2)
     if dtype != "<f2" or fortran or len(shape) != 2:
-        found = f"{dtype} {shape} {'Fortran' if fortran else 'C'} order"
+        found = f"{_dtype_name(dtype)} {shape} {'Fortran' if fortran else 'C'} order"
         raise CorruptError(
             "the embedding has another form",
             where=str(path),
@@ -174,6 +174,14 @@ def read_embedding(path: Path) -> Embedding:
             code=code,
         )
     return Embedding(path=path, shape=(shape[0], shape[1]), offset=offset)
+
+
+def _dtype_name(descr: str) -> str:
+    """Return NumPy's name of an array's dtype, or the text as it stands where NumPy knows none."""
+    try:
+        return np.dtype(descr).name
+    except TypeError:
+        return descr
 
 
 def read_manifest(build: Path) -> Manifest:

@@ -26,10 +26,10 @@ PREFIX = "FORGEPACK_"
 RECIPE = "build"
 # What must be said each time: it overwrites, weakens a verification, names its subject, or changes what is printed.
 EVERY_TIME = frozenset(
-    {"force", "dry_run", "as_json", "locked", "plain", "bundle", "hub", "quiet", "verbose", "help"}
+    {"force", "dry_run", "as_json", "locked", "plain", "bundle", "hub", "template", "quiet", "verbose", "help"}
 )
 # Commands that read nothing but their arguments.
-WITHOUT = frozenset({"demo", "explain", "rules", "schema", "doctor", "completion"})
+WITHOUT = frozenset({"diff", "inspect", "demo", "explain", "rules", "schema", "doctor", "completion"})
 
 FindCommand = Callable[[str], click.Command | None]
 

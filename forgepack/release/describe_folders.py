@@ -14,6 +14,7 @@ from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, byte_differences
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE, read_quant_report
 from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.sidecar import read_sidecar, sidecar_path
 from forgepack.artifacts.target import (
     EMBEDDING_FILE,
     HEAD_FILE,
@@ -98,17 +99,20 @@ def describe_package(notes: Notes) -> None:
     """Tell what a drafter package belongs to: its sidecar's word, beside its asset's digest."""
     root = notes.path
     notes.title = "a drafter package"
-    for asset in sorted(p for p in root.iterdir() if p.name.endswith(SUFFIX)):
-        files = notes.attempt(lambda asset=asset: read_asset_files(asset))  # type: ignore[misc]
-        if files is not None:
-            notes.facts["asset"] = f"{asset.name}, {files.program_bytes} bytes"
-            _asset_identity(notes, files)
-        sidecar = asset.with_suffix(".json")
-        raw = notes.attempt(lambda sidecar=sidecar: parse_object(read_bounded(sidecar, 16 << 20), where=str(sidecar)))  # type: ignore[misc]
-        if raw is not None:
-            notes.hash(sidecar, "sidecar")
-            sidecar_facts(notes, raw)
+    for asset in sorted(path for path in root.iterdir() if path.name.endswith(SUFFIX)):
+        _package_parts(notes, asset, sidecar_path(asset))
     _missing(notes, (CONFIG_FILE, SELECTOR_FILE, SOURCE_FILE, LICENCE_FILE, NOTICE_FILE))
+
+
+def _package_parts(notes: Notes, asset: Path, sidecar: Path) -> None:
+    files = notes.attempt(lambda: read_asset_files(asset))
+    if files is not None:
+        notes.facts["asset"] = f"{asset.name}, {files.program_bytes} bytes"
+        _asset_identity(notes, files)
+    found = notes.attempt(lambda: read_sidecar(sidecar))
+    if found is not None:
+        notes.identity["sidecar"] = found.sha256
+        sidecar_facts(notes, found.raw)
 
 
 def describe_asset(notes: Notes) -> None:

@@ -78,7 +78,7 @@ def rules_for(difference: Difference, kind: str) -> tuple[str, ...]:
     if difference.kind == "kind":
         return (*_KIND_RULES.get(difference.right, ()), *found)
     if difference.kind == "unread":
-        return (owner_of(difference.detail), *found)
+        return (owner_of(difference.detail), *found) if difference.detail else found
     if difference.kind == "file":
         return _file_rules(difference, kind, file, found)
     if difference.kind == "tensor":

@@ -89,7 +89,7 @@ def array_differences(left: Mapping[str, Any], right: Mapping[str, Any], file: s
             yield Difference(kind="tensor", file=file, place=name, left=forms[0], right=forms[1])
             continue
         values = [side[name][1]() for side in (left, right)]
-        if not np.array_equal(values[0].view(np.uint8), values[1].view(np.uint8)):
+        if not equal_bytes(values[0].reshape(-1).view(np.uint8), values[1].reshape(-1).view(np.uint8)):
             amount = measure(values[0], values[1])
             yield Difference(kind="values", file=file, place=name, left=forms[0], right=forms[1], amount=amount)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.errors import ForgepackError
+from forgepack.errors import ForgepackError, InputError
 
 DiffKind = Literal[
     "kind", "file", "bytes", "field", "taps", "tensor", "values", "matrix", "tokens", "constant", "program", "unread"
@@ -58,7 +58,8 @@ def unread(file: str, err: ForgepackError) -> Difference:
     """Return the difference that stands for content which could not be compared, and the error's code."""
     place = (err.where or "").rsplit("/", maxsplit=1)[-1]
     note = f"not compared by content: {place}: {err.what}" if place else f"not compared by content: {err.what}"
-    return Difference(kind="unread", file=file, place="", left="", right="", note=note, detail=err.code)
+    detail = err.code if isinstance(err, InputError) else ""  # a missing platform is no fault of the content
+    return Difference(kind="unread", file=file, place="", left="", right="", note=note, detail=detail)
 
 
 def measure(left: Array, right: Array) -> Amount:
