@@ -56,12 +56,16 @@ _FORMAT = {
     *("empty file", "a list around it", "a number that is none"),
 }
 
+# Of a number in another form, and of a field too many, the sidecar's schema and its digest in the asset tell.
+_BY_TEXT = ("as a float", "as an integer", "extra")
+
 # Mutations that change nothing that the contract binds: a pattern over the mutant's name, and the reason.
 LEGAL: tuple[tuple[str, str], ...] = (
     (
-        r"sidecar: the whole: (written again|keys in another order)",
-        "the sidecar is bound by its content: space and the order of keys mean nothing in JSON",
+        r"(sidecar|lock|(target )?asset metadata|tokenizer config): the whole: (written again|keys in another order)",
+        "bound by its content: space and the order of keys mean nothing in JSON",
     ),
+    (r"lock: files: (reordered|first two exchanged)", "the lock's digest is taken of its files sorted by path"),
     (
         r"sidecar( constants)?: (forgepack\.package\..*|mb): as a float",
         "JSON has one kind of number, and 8.0 is 8 in it (JSON Schema takes it for an integer, too)",
@@ -89,8 +93,10 @@ def _sidecar_mutants(stage: Stage) -> Iterator[Mutant]:
     file = f"drafter/{stage.profile.package}.json"
     for one in json_mutants((stage.root / file).read_bytes()):
         areas = next(areas for pattern, areas in _SIDECAR if re.match(pattern, one.place))
-        if one.kind in ("as a float", "as an integer"):
-            areas = (*areas, "PKG")  # the same number: only the digest of the sidecar's text tells
+        if one.kind in _BY_TEXT:
+            areas = (*areas, "CTR", "PKG")
+        elif one.place.count(".") <= 1:
+            areas = (*areas, "CTR")  # a part of the binding as a whole
         group = "sidecar" if not one.place.startswith("forgepack.package.constants") else "sidecar constants"
         yield _mutant(group, file, one, areas)
 
@@ -109,7 +115,9 @@ def _json_mutants(stage: Stage) -> Iterator[Mutant]:
 
 
 def _files(root: Path) -> Iterable[str]:
-    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+    parts = ("checkpoint", "drafter", "quant", "target")
+    found = (path for part in parts for path in (root / part).rglob("*") if path.is_file())
+    return sorted(path.relative_to(root).as_posix() for path in found)
 
 
 def _program_mutants(stage: Stage) -> Iterator[Mutant]:

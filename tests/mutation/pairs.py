@@ -10,7 +10,7 @@ from forgepack.miniature.scene import Scene
 from forgepack.profile import load_profile
 from tests.mutation.stage import Stage
 from tests.verify.conftest import build_pair
-from tests.verify.factory import tiny_profile
+from tests.verify.factory import lock_checkpoint, tiny_profile
 
 
 def tiny_stage(root: Path) -> Stage:
@@ -25,6 +25,7 @@ def miniature_stage(root: Path) -> Stage:
     root.mkdir(parents=True)
     scene = Scene(profile=profile, miniature=mini, work=root)
     shutil.copytree(mini.checkpoint, scene.checkpoint)
+    lock_checkpoint(scene.checkpoint, profile)
     scene.quantize(scene.quant, calibration=mini.calibration, held_out=mini.held_out)
     scene.emit(scene.drafter)
     shutil.copytree(mini.target, root / "target")
