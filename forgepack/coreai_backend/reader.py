@@ -79,9 +79,7 @@ class Wanted:
     digests: bool = True
 
 
-def read_assets(
-    wanted: Mapping[str, Wanted], *, seconds: float = 120.0
-) -> dict[str, AssetReading | ForgepackError]:
+def read_assets(wanted: Mapping[str, Wanted], *, seconds: float = 120.0) -> dict[str, AssetReading | ForgepackError]:
     """Read several assets, one child for as many as it lives through: each one's reading or its error by name.
 
     ``seconds`` bounds each asset. PlatformError is raised: it is no one asset's fault.
