@@ -22,7 +22,7 @@ from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
 
 Ending = Literal["refused", "warned", "elsewhere", "passed", "crashed"]
-_PROGRAMS = ("program", "head_program", "chunk_programs", "export_digest")
+_PROGRAMS = ("program", "target_programs", "export_digest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
