@@ -67,6 +67,11 @@ class Input(Generic[T]):
         return self._value is not None
 
     @property
+    def settled(self) -> bool:
+        """Whether the input was read already."""
+        return self._done
+
+    @property
     def absent(self) -> str | None:
         """Why the input is legally not there, or None when it should be."""
         self.settle()

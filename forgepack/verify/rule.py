@@ -48,7 +48,8 @@ class Rule:
     ``demand`` is the docstring of its function: the sentence that holds when it passes. ``needs`` names the inputs
     without which it says nothing; ``over`` those that it judges one by one, so that it passes only if each could be
     read. ``codes`` are the readers' error codes that it reports; ``after`` names
-    rules, by id or by the start of one, whose failure explains it.
+    rules, by id or by the start of one, whose failure explains it. Findings of a rule that is not ``waivable`` count
+    whatever waivers, baselines, --ignore and --exit-zero say. A ``late`` rule is evaluated after all others.
     """
 
     id: str
@@ -63,6 +64,8 @@ class Rule:
     codes: tuple[str, ...]
     after: tuple[str, ...]
     check: CheckFunction
+    waivable: bool
+    late: bool
 
     @property
     def area(self) -> str:
@@ -82,8 +85,10 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
     over: tuple[str, ...] = (),
     codes: tuple[str, ...] = (),
     after: tuple[str, ...] = (),
+    waivable: bool | None = None,
+    late: bool = False,
 ) -> Callable[[CheckFunction], Rule]:
-    """Turn a function that yields findings into the Rule of that id."""
+    """Turn a function that yields findings into the Rule of that id; by default errors are never waived."""
     match = _ID.fullmatch(ident)
     if match is None or match[1] not in AREAS:
         raise InternalError("a rule's id is its area and three digits", found=ident)
@@ -102,6 +107,8 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
             codes=codes,
             after=after,
             check=check,
+            waivable=severity != "error" if waivable is None else waivable,
+            late=late,
         )
 
     return wrap

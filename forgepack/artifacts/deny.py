@@ -1,0 +1,28 @@
+"""A deny list: what was withdrawn, by digest, beside what the profile itself lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from forgepack.artifacts.settings_file import demand_schema, read_settings
+
+SCHEMA_NAME = "deny"
+_WHAT = "deny list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenyList:
+    """Digest -> reason; ``sha256`` is that of the file."""
+
+    path: Path
+    sha256: str
+    reasons: dict[str, str]
+
+
+def read_deny_list(path: Path) -> DenyList:
+    """Read a deny list; UsageError for a file that is not there or not valid, UnreadableError where reading fails."""
+    file = read_settings(path, _WHAT, hint="forgepack schema deny tells its form")
+    demand_schema(file, _WHAT, SCHEMA_NAME)
+    reasons = {entry["sha256"]: entry["reason"] for entry in file.raw["deny"]}
+    return DenyList(path=path, sha256=file.sha256, reasons=reasons)
