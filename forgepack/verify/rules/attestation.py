@@ -98,7 +98,7 @@ def whole(pair: Pair) -> Iterator[Finding]:
     why="what another package showed with a target says nothing of this one",
     remedy="name the attestation of this package, or attest the pair with forgepack attest",
     needs=("attestations", "binding", "sidecar", "asset", "config"),
-    after=("CTR062", "PKG", "WGT", "SRC017"),
+    after=("CTR062", "PKG012", "SRC017"),
 )
 def of_this_package(pair: Pair) -> Iterator[Finding]:
     """Profile, sidecar, program, metadata, config and codebooks of each attestation are this package's."""

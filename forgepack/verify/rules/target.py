@@ -23,6 +23,7 @@ _MANIFEST = "coreai/manifest.json"
     needs=("binding", "manifest"),
     after=(
         "CTR060",
+        "CTR067",
         "PATH001",
         "TAP",
         "CTR014",
@@ -65,6 +66,7 @@ def manifest_bytes(pair: Pair) -> Iterator[Finding]:
     needs=("binding", "target_config"),
     after=(
         "CTR060",
+        "CTR067",
         "VOC",
         "CTR01",
         "TAP007",
@@ -85,6 +87,7 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
     needs=("binding", "digests"),
     after=(
         "CTR060",
+        "CTR067",
         "HEAD",
         "PKG013",
         "CTR020",
