@@ -29,7 +29,7 @@ def accepted_lines(check: Check) -> Iterator[str]:
 
 def partial_text(report: Report) -> str:
     """Return how many rules were left out by name."""
-    return f"{report.not_selected} rules not selected"
+    return f"{report.not_selected} {'rule' if report.not_selected == 1 else 'rules'} not selected"
 
 
 def baseline_lines(report: Report) -> Iterator[str]:
