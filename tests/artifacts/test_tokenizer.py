@@ -107,6 +107,7 @@ def test_chat_template_has_its_own_digest(tmp_path: Path) -> None:
         changed(model__vocab={"a": "0"}),
         changed(model__vocab={"a": -1}),
         changed(model__vocab={"a": True}),
+        changed(model__vocab={"a": 1 << 24}),
         changed(model__vocab={"a": 0, "b": 0}),
         changed(added_tokens={"id": 4}),
         changed(added_tokens=[{"id": 0, "content": "other"}]),

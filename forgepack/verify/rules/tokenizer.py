@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forgepack.artifacts.tokenizer import ID_STEP, id_digests
+from forgepack.artifacts.tokenizer import ID_STEP
 from forgepack.verify.binding import against, bound
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
@@ -53,7 +53,7 @@ def meaning(pair: Pair) -> Iterator[Finding]:
 def token_ids(pair: Pair) -> Iterator[Finding]:
     """Number of ids and digests of their runs are those that the sidecar states."""
     tokenizer = pair.tokenizer.value
-    found = {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(id_digests(tokenizer.tokens))}
+    found = {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(tokenizer.id_digests)}
     for key, value in found.items():
         yield from against(pair, f"target.token_ids.{key}", value, pair.place(tokenizer.path), subject=f"ids, {key}")
 
