@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.files import hash_file, read_bounded
 from forgepack.canonical import digest_json, digest_runs, parse_object, sha256_hex
 from forgepack.errors import CorruptError
 
@@ -25,19 +25,36 @@ _PIPELINE = ("normalizer", "pre_tokenizer", "post_processor", "decoder", "trunca
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerFiles:
+    """A tokenizer by bytes: digests of tokenizer.json, of the chat template, and of the other settings beside it."""
+
+    path: Path
+    sha256: str
+    template_sha256: str | None
+    settings_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tokenizer:
-    """Identity of a tokenizer: ``tokens`` maps id to text, added tokens included.
+    """A tokenizer by meaning: ``tokens`` maps id to text, added tokens included.
 
     ``id_digests`` are those of the texts in the order of their ids, a run of ``ID_STEP`` ids each.
     """
 
-    path: Path
-    sha256: str
+    files: TokenizerFiles
     semantic_sha256: str
     tokens: Mapping[int, str]
     id_digests: tuple[str, ...]
-    template_sha256: str | None
-    settings_sha256: str | None
+
+    @property
+    def path(self) -> Path:
+        """The file tokenizer.json."""
+        return self.files.path
+
+    @property
+    def sha256(self) -> str:
+        """Digest of tokenizer.json's bytes."""
+        return self.files.sha256
 
     @property
     def size(self) -> int:
@@ -45,25 +62,33 @@ class Tokenizer:
         return max(self.tokens, default=-1) + 1
 
 
+def read_tokenizer_files(folder: Path) -> TokenizerFiles:
+    """Read the digests of tokenizer.json and, where present, of tokenizer_config.json; the former is not parsed."""
+    path = folder / TOKENIZER_FILE
+    return _files(folder, hash_file(path)[1])
+
+
 def read_tokenizer(folder: Path) -> Tokenizer:
     """Read tokenizer.json and, where present, tokenizer_config.json of a model folder."""
     path = folder / TOKENIZER_FILE
     data = read_bounded(path, MAX_BYTES)
-    sha256 = sha256_hex(data)
+    files = _files(folder, sha256_hex(data))
     raw = parse_object(data, where=str(path))
     del data
     tokens = _tokens(path, raw)
     runs = digest_runs(texts_by_id(tokens), ID_STEP)
-    template, settings = _settings(folder)
     return Tokenizer(
-        path=path,
-        sha256=sha256,
+        files=files,
         semantic_sha256=digest_json(_meaning(path, raw, runs)),
         tokens=tokens,
         id_digests=shortened(runs),
-        template_sha256=template,
-        settings_sha256=settings,
     )
+
+
+def _files(folder: Path, sha256: str) -> TokenizerFiles:
+    template, settings = _settings(folder)
+    path = folder / TOKENIZER_FILE
+    return TokenizerFiles(path=path, sha256=sha256, template_sha256=template, settings_sha256=settings)
 
 
 def _tokens(path: Path, raw: Mapping[str, Any]) -> dict[int, str]:

@@ -95,8 +95,8 @@ def describe_target(target: Target, geometry: Geometry, note: Note | None = None
         "tokenizer": {
             "sha256": tokenizer.sha256,
             "semantic_sha256": tokenizer.semantic_sha256,
-            "template_sha256": tokenizer.template_sha256,
-            "settings_sha256": tokenizer.settings_sha256,
+            "template_sha256": tokenizer.files.template_sha256,
+            "settings_sha256": tokenizer.files.settings_sha256,
         },
         "token_ids": describe_token_ids(tokenizer),
         "taps": describe_taps(geometry),

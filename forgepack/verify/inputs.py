@@ -53,6 +53,11 @@ class Input(Generic[T]):
         self._blocker: Input[Any] | None = None
 
     @property
+    def settled(self) -> bool:
+        """Whether the input was read, or found to have no value."""
+        return self._done
+
+    @property
     def value(self) -> T:
         """The value; UnavailableError when there is none."""
         self.settle()

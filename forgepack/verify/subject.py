@@ -26,7 +26,13 @@ from forgepack.artifacts.target import (
     read_embedding,
     read_manifest,
 )
-from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
+from forgepack.artifacts.tokenizer import (
+    TOKENIZER_FILE,
+    Tokenizer,
+    TokenizerFiles,
+    read_tokenizer,
+    read_tokenizer_files,
+)
 from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.artifacts.tree import walk
 from forgepack.profile import Profile
@@ -132,8 +138,12 @@ class Pair(InputSet):
         self.target_config: Input[TargetConfig] = self._file("target_config", model / CONFIG_FILE, read_target_config)
         self.embedding: Input[Embedding] = self._file("embedding", model / EMBEDDING_FILE, read_embedding)
         self.manifest: Input[Manifest] = self._file("manifest", build / MANIFEST_FILE, lambda _: read_manifest(build))
+        tokenizer = model / TOKENIZER_FILE
+        self.tokenizer_files: Input[TokenizerFiles] = self._file(
+            "tokenizer_files", tokenizer, lambda _: read_tokenizer_files(model), depth=Depth.HASH
+        )
         self.tokenizer: Input[Tokenizer] = self._file(
-            "tokenizer", model / "tokenizer.json", lambda _: read_tokenizer(model), depth=Depth.HASH
+            "tokenizer", tokenizer, lambda _: read_tokenizer(model), depth=Depth.LINEAGE
         )
         self.packages: Input[Mapping[str, AssetFiles]] = Input("packages", self._read_packages)
         self.export_tree: Input[Tree] = self._tree("export_tree", export, absent=NO_EXPORT)
