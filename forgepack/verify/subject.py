@@ -6,7 +6,7 @@ never read a file over 1 MB in whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -241,17 +241,23 @@ class Pair(InputSet):
         return reading
 
     def read_ahead(self) -> None:
-        """Read what takes long at this depth two at a time: programs in their children, the bytes meanwhile."""
-        if self.depth < Depth.LINEAGE:
+        """Read what takes long at this depth: programs in one child after another, all bytes meanwhile."""
+        if self.depth < Depth.HASH:
             return
-        for shared in (self.asset, self.manifest, self.packages, self.binding, self.head):
-            shared.settle()
-        slow = (self.program, self.target_programs, self.export_digest)
+        # The tokenizer's many small objects come when no child holds a large constant.
+        programs: list[Input[Any]] = [self.program, self.target_programs, self.tokenizer]
+        contents: list[Input[Any]] = [self.digests, self.export_digest]
         with ThreadPoolExecutor(2) as pool:
-            pending = [pool.submit(one.settle) for one in slow]
-            pending.append(pool.submit(lineage.settle_expected, self.profile.geometry, self.profile.recipe))
-            for one in pending:
-                one.result()
+            lanes = [pool.submit(self._settle, lane) for lane in (programs, contents)]
+            if self.depth >= Depth.LINEAGE:
+                lineage.settle_expected(self.profile.geometry, self.profile.recipe)
+            for lane in lanes:
+                lane.result()
+
+    def _settle(self, inputs: Sequence[Input[Any]]) -> None:
+        for one in inputs:
+            if one.depth <= self.depth:
+                one.settle()
 
     def _read_packages(self) -> Parsed[Mapping[str, AssetFiles]]:
         manifest = self.manifest.value
