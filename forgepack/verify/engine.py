@@ -6,8 +6,10 @@ holds can stop the run.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +27,8 @@ from forgepack.verify.terms import Ledger, Terms
 MAX_FINDINGS = 20
 MAX_MORE = 5000
 LEFT_OUT = "not selected"
+# Rules that look at gigabytes spend their time outside the interpreter's lock.
+THREADS = 2
 
 
 def verify(
@@ -32,22 +36,30 @@ def verify(
 ) -> Report:
     """Evaluate the rules on ``pair`` at its depth and return the report; never raises for what an input holds.
 
-    Raises UsageError where the terms' baseline is of another subject.
+    ``progress`` is told each rule, one call at a time, from several threads. Raises UsageError where the terms'
+    baseline is of another subject.
     """
     pair.ledger = Ledger(terms)
     selection = pair.ledger.terms.selection
     if pair.ledger.terms.baseline is not None:
         demand_same_subject(pair.ledger.terms.baseline, pair.profile, pair.sources.named)
-    rules = sorted(all_rules(), key=lambda one: one.late)
-    if any(one.depth > Depth.HASH for one in rules if selection.holds(one)):
+    if selection.whole or any(one.depth > Depth.HASH for one in all_rules() if selection.holds(one)):
         pair.read_ahead()
     extra: list[Failure] = []
-    checks: dict[str, Check] = {}
-    for one in rules:
+    telling = threading.Lock()
+
+    def judged(one: Rule) -> tuple[str, Check]:
         if progress is not None and one.depth <= pair.depth and selection.holds(one):
-            progress(one.id)
-        checks[one.id] = evaluate(one, pair, extra)
-    return _report(pair, [checks[one.id] for one in all_rules()], extra, strict=strict)
+            with telling:
+                progress(one.id)
+        return one.id, evaluate(one, pair, extra)
+
+    found: dict[str, Check] = {}
+    with ThreadPoolExecutor(THREADS) as pool:
+        # Readers' faults are told late: by then every rule has read what it had to look at.
+        for phase in sorted({one.phase for one in all_rules()}):
+            found.update(pool.map(judged, (one for one in all_rules() if one.phase == phase)))
+    return _report(pair, [found[one.id] for one in all_rules()], extra, strict=strict)
 
 
 def _report(pair: Pair, checks: list[Check], extra: list[Failure], *, strict: bool) -> Report:
@@ -91,9 +103,9 @@ def evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
             extra.append(failure_of(err, pair.show(err.where or "")))
             return _unknown(one, err.what, required=True)
         found.add(finding_of(err, pair))
-    pair.ledger.evaluated.add(one.id)
     if found.count == 0 and (unseen := _unseen(one, pair)) is not None:
         return _blocked(one, unseen, pair)
+    pair.ledger.evaluated.add(one.id)
     return found.outcome()
 
 

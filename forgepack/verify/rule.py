@@ -72,6 +72,16 @@ class Rule:
         """The letters of the id."""
         return self.id.rstrip("0123456789")
 
+    @property
+    def tells_readers_faults(self) -> bool:
+        """Whether it reports errors of readers: for it, all other rules must have read what they look at."""
+        return bool(self.codes) or self.id == CATCH_ALL
+
+    @property
+    def phase(self) -> int:
+        """When it is evaluated: 0 first, 1 after those that read, 2 after all others."""
+        return 2 if self.late else int(self.tells_readers_faults)
+
 
 def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
     ident: str,
