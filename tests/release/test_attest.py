@@ -32,7 +32,7 @@ def record_again(source: Path, out: Path) -> None:
     identity = json.loads(arrays["forgepack_identity"].tobytes())
     identity["target"]["export"] = SIBLING
     arrays["forgepack_identity"] = np.frombuffer(json.dumps(identity).encode(), np.uint8)
-    np.savez(out, **arrays)  # type: ignore[arg-type]
+    np.savez(out, **arrays)
 
 
 def test_a_real_replay_attests_a_sibling(scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

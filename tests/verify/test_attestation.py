@@ -276,7 +276,7 @@ def test_a_forged_attestation_is_refused_by_what_it_speaks_of(second: Path) -> N
     assert len(places) > 100
     for place in [one for one in places if one not in files[2:]]:
         path.write_bytes(data)
-        forged(path, lambda raw, at=place: with_leaf(raw, at))  # type: ignore[misc]
+        forged(path, lambda raw, at=place: with_leaf(raw, at))
         for depth in ("hash", "lineage"):
             report = judged(second, depth, attestations=(path,), evidence=(second / "evidence.json",))
             refused = failed(report) | {check.id for check in report.failed("warning")}
