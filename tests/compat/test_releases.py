@@ -80,7 +80,7 @@ def test_its_gate_passes(release: Path) -> None:
 def test_what_it_measured_is_measured_again(release: Path, tmp_path: Path) -> None:
     """A replay of its drafters on its traces gives the acceptance that its report tells."""
     out = tmp_path / "replay.json"
-    drafters = ["checkpoint", "--against", "quant", "--traces", "held-out.npz", "--target", "release"]
+    drafters = ["quant", "--against", "checkpoint", "--traces", "held-out.npz", "--target", "release"]
     args = ["replay", *drafters, "--workload", "tiny", "--profile", "profile.json", "--report", str(out)]
     assert 0 == run(["-q", "--isolated", *args])
     then, now = (json.loads(path.read_bytes())["drafters"] for path in (release / "replay.json", out))
