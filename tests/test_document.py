@@ -41,7 +41,16 @@ DOCUMENTS: dict[str, tuple[DocumentKind, str]] = {
     "replay": (replay_report.KIND, "replay.json"),
     "policy": (gate_policy.KIND, "gate_policy.json"),
 }
+# Reports of a verification state a number and their writer's release beside it.
+REPORT = DocumentKind(
+    name="forgepack.report", title="report of a verification", remake="verify again", code="report", numbered=True
+)
 KINDS = [*(kind for kind, _ in DOCUMENTS.values()), sidecar.KIND, trace_identity.KIND, timings.KIND]
+
+# Kinds of which no schema is shipped, and kinds that no command reads back.
+WITHOUT_SCHEMA = {"forgepack.traces", "forgepack.profile"}
+WRITTEN_ONLY = {"forgepack.diff", "forgepack.inspect", "forgepack.gate", "forgepack.dflash2_source"}
+WRITTEN_ONLY |= {"forgepack.qwen_source"}
 
 
 def document(path: str) -> dict[str, Any]:
@@ -121,6 +130,20 @@ def test_a_damaged_document_of_the_version_before_is_an_error_of_its_own() -> No
     with pytest.raises(CorruptError, match="not valid in its own version") as caught:
         kind.current({"schema": "forgepack.checkpoint-lock/1"}, where="a")
     assert "KeyError: 'source'" == caught.value.found
+
+
+def test_a_document_may_state_a_number_alone() -> None:
+    """A report of a verification has no name of its kind; a newer one names the release that wrote it."""
+    raw = document("report.json")
+    assert raw == REPORT.current(raw, where="a")
+    older = replace(REPORT, version=2, upgrade=renamed)
+    assert {**renamed(raw), "schema_version": 2} == older.current(raw, where="a")
+    with pytest.raises(CorruptError, match="newer version") as caught:
+        REPORT.current({**raw, "schema_version": 2, "version": "0.4.1"}, where="a")
+    assert str(caught.value.hint).startswith("install forgepack 0.4.1; or")
+    for stated in (True, "1", 0, -1, 10**6, None):
+        with pytest.raises(CorruptError, match="this is not a report of a verification"):
+            REPORT.current({**raw, "schema_version": stated}, where="a")
 
 
 @pytest.mark.parametrize(("version", "upgrade"), [(1, renamed), (2, None)])
@@ -214,5 +237,5 @@ def test_kinds_and_shipped_schemas_state_the_same_versions() -> None:
         schema = schema.get("forgepack", {}).get("properties", schema)
         if str(const := schema.get("schema", {}).get("const", "")).startswith("forgepack."):
             stated[const.partition("/")[0]] = const
-    without_schema = {"forgepack.traces", "forgepack.profile"}
-    assert {kind.name: kind.schema for kind in KINDS if kind.name not in without_schema}.items() <= stated.items()
+    read = {kind.name: kind.schema for kind in KINDS if kind.name not in WITHOUT_SCHEMA}
+    assert read == {name: schema for name, schema in stated.items() if name not in WRITTEN_ONLY}
