@@ -15,13 +15,13 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE
 from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.state import require_unchanged
 from forgepack.artifacts.traces import TraceSet
 from forgepack.canonical import dump_canonical
 from forgepack.drafter.batch import BlockBatch, SequenceBlocks, embed, make_batch
 from forgepack.drafter.context import fuse
 from forgepack.drafter.forward import Forward
 from forgepack.drafter.weights import CheckpointWeights
-from forgepack.errors import UnreadableError
 from forgepack.geometry import int8_matrices, lut_matrices, quant_tensors
 from forgepack.parallel import Pool, open_pool
 from forgepack.profile import Profile
@@ -31,7 +31,15 @@ from forgepack.quantize.matrix import MatrixQuantizer
 from forgepack.quantize.recipe import Options, calibration_scale, file_metadata, recipe_json
 from forgepack.quantize.report import make_report, run_key
 from forgepack.quantize.result import Parts, open_parts
-from forgepack.quantize.sources import Sources, Split, check_rows, identify, input_json, locked_state, split_sequences
+from forgepack.quantize.sources import (
+    Sources,
+    Split,
+    check_rows,
+    identify,
+    input_json,
+    source_states,
+    split_sequences,
+)
 from forgepack.staging import locked_work, publish, remove_work, write_file, writing
 
 Rows = npt.NDArray[np.float16]
@@ -70,7 +78,7 @@ def quantize(
     """
     recipe = recipe_json(options, profile)
     with locked_work(out, force=options.force) as work:
-        state = list(locked_state(sources))
+        states = source_states(sources)
         split = split_sequences(sources)
         check_rows(sources, split)
         key = run_key(profile, recipe, input_json(sources, split, identify(sources, profile)))
@@ -79,10 +87,7 @@ def quantize(
         with open_pool(options.threads) as pool:
             job = _Job(sources=sources, split=split, profile=profile, options=options, pool=pool, parts=parts)
             outputs = job.run(_counter(progress, len(names)))
-        if list(locked_state(sources)) != state:
-            raise UnreadableError(
-                "an input changed while it was read", where=str(sources.traces.path), code="changed"
-            )
+        require_unchanged(states)
         staged = _assemble(work, parts, names, file_metadata(options, profile, sources.traces.digest))
         matrices = {name: finish_report(name, parts.require(name)[1], outputs) for name in names}
         report = _report(staged, matrices, key, options)

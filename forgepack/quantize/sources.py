@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint
 from forgepack.artifacts.files import hash_file
+from forgepack.artifacts.state import FileState, file_states
 from forgepack.artifacts.target import Target
 from forgepack.artifacts.trace_identity import TraceIdentity
 from forgepack.artifacts.traces import TraceSet
@@ -163,9 +164,7 @@ def _traces_json(traces: TraceSet, chosen: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def locked_state(sources: Sources) -> Iterator[tuple[str, int, int]]:
-    """Yield (path, bytes, mtime in ns) of every large input: equal before and after, or the run is refused."""
+def source_states(sources: Sources) -> tuple[FileState, ...]:
+    """Return the state of every large input: what it is before the work it must be after, or the run is refused."""
     traces = [t.path for t in (sources.traces, sources.held_out) if t is not None]
-    for path in [sources.checkpoint.weights.path, sources.target.embedding.path, *traces]:
-        status = path.stat()
-        yield str(path), status.st_size, status.st_mtime_ns
+    return file_states([sources.checkpoint.weights.path, sources.target.embedding.path, *traces])
