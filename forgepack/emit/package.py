@@ -214,11 +214,14 @@ def _write_files(root: Path, checkpoint: Checkpoint, profile: Profile, identity:
 
 
 def _write_selector(path: Path, checkpoint: Checkpoint, geometry: Geometry) -> None:
-    """Write exactly the two codebooks, BF16 under their names in the checkpoint, contiguous from offset 0."""
+    """Write exactly the two codebooks, BF16 under their names in the checkpoint, contiguous from offset 0.
+
+    NumericsError for a value that is not finite.
+    """
     tensors = codebook_tensors(geometry)
     with writing(path), SafetensorsWriter(path, {n: ("BF16", shape) for n, shape in tensors.items()}, {}) as writer:
         for name in tensors:
-            writer.write(name, checkpoint.weights.array(name))
+            writer.write(name, checkpoint.stored(name))
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -39,6 +39,7 @@ from forgepack.quantize.sources import (
     check_rows,
     identify,
     input_json,
+    require_finite,
     source_states,
     split_sequences,
 )
@@ -76,6 +77,7 @@ def quantize(
         split = split_sequences(sources)
         check_rows(sources, split)
         key = run_key(profile, recipe, input_json(sources, split, identify(sources, profile)))
+        require_finite(sources, split, profile)
         parts = open_parts(work, key, profile.geometry)
         names = [*lut_matrices(profile.geometry), *int8_matrices(profile.geometry)]
         steps = make_steps(profile.geometry, chosen_rows(sources, split, profile), gptq=options.method == "gptq")
