@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +19,13 @@ from forgepack.cli.common import (
     target_options,
 )
 from forgepack.cli.resources import threads_option
+from forgepack.errors import OutputError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
-    from forgepack.quantize.plan import Plan
-    from forgepack.quantize.run import Progress, QuantizeResult
+    from forgepack.quantize.recipe import Options
+    from forgepack.quantize.run import QuantizeResult
     from forgepack.quantize.sources import Sources
 
 _FOLDER = click.Path(path_type=Path)
@@ -69,7 +70,7 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
         if traces.identity is None:
             talk.say(f"note: {traces.path} carries no identity: taken as unbound")
     if options["dry_run"]:
-        _show_plan(sources, options["out"], profile, as_json=as_json)
+        _show_plan(sources, options, profile, as_json=as_json)
         return
     result = _run(sources, options, profile, talk)
     if as_json:
@@ -98,82 +99,40 @@ def _open_sources(*, checkpoint: Path, options: dict[str, Any], profile: Profile
 
 
 def _run(sources: Sources, options: dict[str, Any], profile: Profile, talk: Talk) -> QuantizeResult:
-    from forgepack.quantize.recipe import Options
+    from forgepack.cli.quantize_progress import listening
     from forgepack.quantize.run import quantize as run
 
-    chosen = Options(
+    with listening(talk, clock=time.monotonic) as progress:
+        return run(sources, options["out"], profile=profile, options=_chosen(options), progress=progress)
+
+
+def _chosen(options: dict[str, Any]) -> Options:
+    from forgepack.quantize.recipe import Options
+
+    return Options(
         method=options["method"],
         mask_scale=options["mask_scale"],
         deployed_mask_scale=options["deploy_mask_scale"],
         threads=options["threads"],
         force=options["force"],
     )
-    with _listening(talk) as progress:
-        return run(sources, options["out"], profile=profile, options=chosen, progress=progress)
 
 
-@contextmanager
-def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
-    """Yield a listener: a live bar with time left on a terminal, one line a matrix elsewhere when verbose."""
-    if not talk.live:
-        talk.say("quantize: calibrating and rounding, layer by layer")
-        yield lambda p: talk.detail(f"quantize: {p.done}/{p.total} {p.name}")
-        return
-    from rich import progress as bars
-    from rich.console import Console
-
-    columns = (
-        bars.TextColumn("{task.fields[name]}", markup=False),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeElapsedColumn(),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, name="reading")
-        yield lambda p: bar.update(task, completed=p.done, total=p.total, name=escape(p.name))
-
-
-def _show_plan(sources: Sources, out: Path, profile: Profile, *, as_json: bool) -> None:
+def _show_plan(sources: Sources, options: dict[str, Any], profile: Profile, *, as_json: bool) -> None:
+    from forgepack.cli.quantize_plan import plan_json, plan_lines
     from forgepack.cli.resources import require_parent
     from forgepack.quantize.plan import plan
 
+    out = options["out"]
     require_parent(out)
-    planned = plan(sources, out, profile)
+    planned = plan(sources, out, profile, _chosen(options))
     if as_json:
         echo_json(plan_json(planned))
     else:
         click.echo("\n".join(plan_lines(planned)))
-
-
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return the dry run as the JSON object that --json prints."""
-    return {
-        "schema": "forgepack.quantize-plan/1",
-        "dry_run": True,
-        "matrices": {
-            **{name: {"format": "lut4", "shape": list(shape)} for name, shape in plan.lut4.items()},
-            **{name: {"format": "int8", "shape": list(shape)} for name, shape in plan.int8.items()},
-        },
-        "rows": {
-            "calibration": {"context": plan.context_rows, "blocks": plan.block_rows},
-            "held_out": {"context": plan.held_out_context_rows, "blocks": plan.held_out_block_rows},
-        },
-        "memory": plan.memory,
-        "disk": {"needed": plan.disk, "free": plan.disk_free},
-    }
-
-
-def plan_lines(plan: Plan) -> list[str]:
-    """Return the dry run as text."""
-    return [
-        f"{len(plan.lut4)} matrices to LUT4, {len(plan.int8)} to INT8",
-        f"calibration rows: {plan.context_rows:,} of context, {plan.block_rows:,} of blocks",
-        f"held-out rows:    {plan.held_out_context_rows:,} of context, {plan.held_out_block_rows:,} of blocks",
-        f"memory: about {plan.memory:,} bytes at most",
-        f"disk: {plan.disk:,} bytes while it runs, {plan.disk_free:,} free",
-        "dry run: nothing was written",
-    ]
+    if planned.disk_free < planned.disk:
+        needed, free = f"{planned.disk:,} bytes", f"{planned.disk_free:,} bytes free"
+        raise OutputError("the disk is too small", where=str(out), expected=needed, found=free, code="disk")
 
 
 def report_lines(result: QuantizeResult) -> list[str]:
