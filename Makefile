@@ -4,7 +4,7 @@ PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint check mutate fuzz fuzz-replay bench bench-full torture clean
+.PHONY: help demo test lint check check-readme mutate fuzz fuzz-replay bench bench-full torture clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -35,6 +35,9 @@ lint: $(VENV)/installed-dev  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 check: lint test  ## what CI runs
+
+check-readme: $(VENV)/installed-dev  ## hold README and docs against the code; ARGS=--update writes them again
+	$(BIN)/python -m tests.docs.check $(ARGS)
 
 mutate: $(VENV)/installed-dev  ## change every field, constant and tensor of the miniature in turn: the score
 	$(BIN)/python -m tests.mutation.run --json $(VENV)/mutation.json $(ARGS)

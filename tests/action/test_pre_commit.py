@@ -61,4 +61,4 @@ def test_gate_hook_fails_without_its_report(pairs: Path, tmp_path: Path) -> None
         (tmp_path / "report.json").write_text(text)
         assert 1 == start("forgepack-gate", tmp_path, tmp_path / "tools", *args).returncode, text
     (tmp_path / "report.json").unlink()
-    assert 1 == start("forgepack-gate", tmp_path, tmp_path / "tools", *args).returncode
+    assert 2 == start("forgepack-gate", tmp_path, tmp_path / "tools", *args).returncode
