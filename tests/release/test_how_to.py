@@ -23,7 +23,7 @@ from tests.release.bench import judged
 from tests.verify.running import explain_all
 
 PAGES = Path(__file__).parents[2] / "docs/how-to"
-NAMES = ("bundle-a-release.md", "publish-and-verify.md", "build-from-a-recipe.md", "check-your-machine.md")
+NAMES = tuple(sorted(page.name for page in PAGES.glob("*.md")))
 COMMAND = re.compile(r"forgepack [a-z][^`\n|)\"]*")
 REPO, COMMIT = "tests/release", "cd" * 20
 
