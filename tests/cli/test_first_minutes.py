@@ -99,6 +99,27 @@ def test_each_mistake_is_told_with_what_to_do(
     assert lines[-1].startswith(f"  next: {following}"), lines
 
 
+@pytest.mark.parametrize(
+    ("inside", "hint"),
+    [
+        ("release.json", "it is a whole release"),
+        ("main.mlirb", "it is an asset"),
+        ("drafter_quant.safetensors", "it is a quantized drafter"),
+        ("checkpoint.lock.json", "it is a checkpoint"),
+        ("coreai", "it is a target"),
+        ("notes.txt", "name the drafter folder"),
+    ],
+)
+def test_what_is_no_package_is_told_what_it_is(
+    here: Path, capsys: pytest.CaptureFixture[str], inside: str, hint: str
+) -> None:
+    """Whoever names a release, an asset or a step's output in place of a drafter is told what to name."""
+    (here / "folder" / inside).write_text("{}")
+    (here / "target/model").mkdir(parents=True)
+    code, lines = told(capsys, "verify folder --target target")
+    assert (3, True) == (code, lines[-1].startswith(f"  next: {hint}")), lines
+
+
 def test_every_error_has_a_next_step(here: Path) -> None:
     """An error of any class that names no step itself is given one that fits, with or without a place."""
     classes = [c for c in vars(forgepack.errors).values() if isinstance(c, type) and issubclass(c, ForgepackError)]

@@ -53,15 +53,24 @@ def main() -> int:
     """Check all, or only the pages that are named; return the exit code."""
     parser = argparse.ArgumentParser(prog="make check-readme", description=__doc__)
     parser.add_argument("pages", nargs="*", type=Path, help="only the sessions of these pages")
+    parser.add_argument("--made", action="store_true", help="only what is made from the code, and links; no session")
     parser.add_argument("--update", action="store_true", help="write what differs again")
     options = parser.parse_args()
     faults = check_generated(update=options.update) + broken_links()
-    with tempfile.TemporaryDirectory(prefix="forgepack-docs-") as work:
-        built = build_scene(Path(work, "built"))
-        for page in [path.resolve() for path in options.pages] or find_pages():
-            faults += check_sessions(page, Path(work), built, update=options.update)
+    if not options.made:
+        faults += all_sessions([path.resolve() for path in options.pages], update=options.update)
     sys.stdout.write("".join(f"{fault}\n" for fault in faults) or "README and docs are as the code is\n")
     return 1 if faults else 0
+
+
+def all_sessions(pages: list[Path], *, update: bool) -> list[str]:
+    """Run the sessions of the pages, by default of all, and return what differs."""
+    faults: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="forgepack-docs-") as work:
+        built = build_scene(Path(work, "built"))
+        for page in pages or find_pages():
+            faults += check_sessions(page, Path(work), built, update=update)
+    return faults
 
 
 if __name__ == "__main__":

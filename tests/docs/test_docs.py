@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from forgepack.miniature.scene import Scene
 from tests.docs.check import check_generated, check_sessions
 from tests.docs.links import broken_links
 from tests.docs.pages import ROOT, Step, anchors_of, blocks_of, find_pages, links_of, name_of
+from tests.docs.reference_commands import find_command
 from tests.docs.sessions import Outcome, fault_of, rewritten
 
 WITH_SESSIONS = [page for page in find_pages() if blocks_of(page.read_text("utf-8"))]
@@ -31,6 +33,19 @@ def test_the_pages_that_must_show_sessions_do() -> None:
     names = {name_of(page) for page in WITH_SESSIONS}
     promised = {"README.md", "docs/tutorial/README.md", "docs/how-to/measure-and-gate.md"}
     assert promised <= names
+
+
+def test_commands_in_shell_blocks_exist() -> None:
+    """Each forgepack command in a block of ``sh`` is one of the tool's, with its options."""
+    checked = 0
+    for page in find_pages():
+        for body in re.findall(r"^```sh\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+            plain = body.replace("\\\n", " ")
+            for name, rest in re.findall(r"\bforgepack (?:-\S+ )*([a-z]+)([^|;&\n]*)", plain):
+                known = {text for param in find_command(name).params for text in param.opts}
+                assert set(re.findall(r"(?<= )--[a-z-]+", rest)) <= known, (name_of(page), name)
+                checked += 1
+    assert checked >= 8
 
 
 def test_links_lead_somewhere() -> None:
