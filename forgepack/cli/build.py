@@ -137,6 +137,7 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
         depth=Depth[verify["depth"].upper()],
         strict=verify["strict"],
         created=creation_date(),
+        offline=_step(ctx, "fetch", "--out", str(options["checkpoint"]))["offline"],
     )
 
 

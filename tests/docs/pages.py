@@ -64,7 +64,7 @@ def _steps(body: str, code: int) -> tuple[Step, ...]:
     for chunk in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
         lines = chunk.rstrip("\n").split("\n")
         words = [lines.pop(0)]
-        while words[-1].endswith("\\"):
+        while words[-1].endswith("\\") or ("<<END" in words[0] and words[-1] != "END"):
             words.append(lines.pop(0))
         steps.append(Step(command="\n".join(words), output=tuple(lines)))
     last = steps.pop()
