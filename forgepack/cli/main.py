@@ -89,6 +89,8 @@ class LazyGroup(click.Group):
             hint = closest(name, COMMANDS, "forgepack --help lists the commands")
             raise UsageError("no such command", found=name, hint=hint)
         if name in COMMANDS and not HELP & set(args) and not ctx.resilient_parsing:
+            if QUIET & set(args):  # also after the name, where it has not been read yet
+                talk_of(ctx).quiet = True
             self._configure(ctx, name)
         return super().resolve_command(ctx, args)
 
@@ -113,6 +115,7 @@ class LazyGroup(click.Group):
 
 
 HELP = {"-h", "--help"}
+QUIET = {"-q", "--quiet"}
 
 
 @click.group(

@@ -145,6 +145,16 @@ def test_a_hostile_name_forges_no_line(capsys: pytest.CaptureFixture[str]) -> No
     assert (3, False) == (len(err.splitlines()), "\x1b" in err)
 
 
+def test_quiet_is_quiet_wherever_it_stands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable that nothing reads is told, unless -q stands before or after the command."""
+    monkeypatch.setenv("FORGEPACK_VERIFY_DEPHT", "hash")
+    assert "no option reads" in told(capsys, "verify folder --target folder")[1][0]
+    for line in ("-q verify folder --target folder", "verify folder --target folder -q"):
+        assert told(capsys, line)[1][0].startswith("forgepack: error")
+
+
 def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
     """``forgepack help`` and ``forgepack help COMMAND`` show help on stdout."""
     for words, usage in ((["help"], "Usage: forgepack [OPTIONS]"), (["help", "emit"], "Usage: forgepack emit")):
