@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from forgepack import __version__
-from forgepack.cli.common import Talk, talk_of, with_talk_options
+from forgepack.cli.common import Talk, with_talk_options
 from forgepack.cli.examples import with_examples
 from forgepack.cli.next_step import closest, next_step, usage_error
 from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
@@ -89,12 +89,11 @@ class LazyGroup(click.Group):
             hint = closest(name, COMMANDS, "forgepack --help lists the commands")
             raise UsageError("no such command", found=name, hint=hint)
         if name in COMMANDS and not HELP & set(args) and not ctx.resilient_parsing:
-            if QUIET & set(args):  # also after the name, where it has not been read yet
-                talk_of(ctx).quiet = True
-            self._configure(ctx, name)
+            quiet = bool(ctx.params.get("quiet") or QUIET & set(args))  # also after the name: it is not read yet
+            self._configure(ctx, name, Talk(quiet=quiet, verbose=bool(ctx.params.get("verbose"))))
         return super().resolve_command(ctx, args)
 
-    def _configure(self, ctx: click.Context, name: str) -> None:
+    def _configure(self, ctx: click.Context, name: str, talk: Talk) -> None:
         """Take the defaults of options from the configuration file, and tell of variables that nothing reads."""
         from forgepack.cli.config import WITHOUT, load_config, unknown_variables
 
@@ -103,7 +102,6 @@ class LazyGroup(click.Group):
 
         if name in WITHOUT:
             return
-        talk = talk_of(ctx)
         for variable, close in unknown_variables(COMMANDS, find):
             talk.say(f"note: no option reads {variable}" + (f": did you mean {close}?" if close else ""))
         if not ctx.params.get("isolated"):
