@@ -4,7 +4,7 @@ PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-oldest test-newest lint check lock dist mutate fuzz fuzz-replay bench bench-full torture clean
+.PHONY: help demo test test-oldest test-newest lint check check-readme lock dist mutate fuzz fuzz-replay bench bench-full torture clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -59,6 +59,9 @@ lint: $(VENV)/installed-dev  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 check: lint test  ## what CI runs
+
+check-readme: $(VENV)/installed-dev  ## hold README and docs against the code; ARGS=--update writes them again
+	$(BIN)/python -m tests.docs.check $(ARGS)
 
 LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --upgrade pyproject.toml

@@ -18,7 +18,7 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
-from forgepack.cli.resources import threads_option
+from forgepack.cli.resources import find_target, require_absent, require_file, require_parent, threads_option
 from forgepack.errors import OutputError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from forgepack.quantize.sources import Sources
 
 _FOLDER = click.Path(path_type=Path)
+_SCALE = click.FloatRange(0, 1, min_open=True)
 
 
 @click.command("quantize")
@@ -45,8 +46,8 @@ _FOLDER = click.Path(path_type=Path)
     show_default=True,
     help="rtn rounds every weight to its nearest code.",
 )
-@click.option("--mask-scale", type=float, metavar="S", help="Mask scale of the calibration; default: the profile's.")
-@click.option("--deploy-mask-scale", type=float, metavar="S", help="Mask scale to deploy with; default: the same.")
+@click.option("--mask-scale", type=_SCALE, metavar="S", help="Mask scale of the calibration; default: the profile's.")
+@click.option("--deploy-mask-scale", type=_SCALE, metavar="S", help="Mask scale to deploy with; default: the same.")
 @threads_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, write nothing.")
 @profile_option
@@ -65,6 +66,7 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
     not depend on --threads.
     """
     talk, profile = talk_of(ctx), load_profile(profile_name)
+    require_parent(options["out"])
     sources = _open_sources(checkpoint=options["checkpoint"], options=options, profile=profile)
     for traces in filter(None, (sources.traces, sources.held_out)):
         if traces.identity is None:
@@ -81,17 +83,15 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
 
 def _open_sources(*, checkpoint: Path, options: dict[str, Any], profile: Profile) -> Sources:
     from forgepack.artifacts.checkpoint import read_checkpoint
-    from forgepack.artifacts.target import locate_target, read_target
+    from forgepack.artifacts.target import read_target
     from forgepack.artifacts.traces import read_traces
-    from forgepack.cli.resources import require_file
     from forgepack.quantize.sources import Sources
 
-    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
     held_out = options["held_out"]
     for path in filter(None, (options["traces"], held_out)):
         require_file(path)
     return Sources(
-        target=read_target(locate_target(options["target"], **parts)),
+        target=read_target(find_target(options)),
         traces=read_traces(options["traces"], profile.geometry),
         held_out=None if held_out is None else read_traces(held_out, profile.geometry),
         checkpoint=read_checkpoint(checkpoint, profile, hashed=not options["dry_run"]),
@@ -102,6 +102,7 @@ def _run(sources: Sources, options: dict[str, Any], profile: Profile, talk: Talk
     from forgepack.cli.quantize_progress import listening
     from forgepack.quantize.run import quantize as run
 
+    require_absent(options["out"], force=options["force"])
     with listening(talk, clock=time.monotonic) as progress:
         return run(sources, options["out"], profile=profile, options=_chosen(options), progress=progress)
 
@@ -120,11 +121,9 @@ def _chosen(options: dict[str, Any]) -> Options:
 
 def _show_plan(sources: Sources, options: dict[str, Any], profile: Profile, *, as_json: bool) -> None:
     from forgepack.cli.quantize_plan import plan_json, plan_lines
-    from forgepack.cli.resources import require_parent
     from forgepack.quantize.plan import plan
 
     out = options["out"]
-    require_parent(out)
     planned = plan(sources, out, profile, _chosen(options))
     if as_json:
         echo_json(plan_json(planned))

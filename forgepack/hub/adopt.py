@@ -73,7 +73,8 @@ def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
     check_pin(request.profile)
     commit = check_revision(request.revision, request.profile)
     if not request.source.is_dir():
-        raise UsageError("there is no such folder", where=str(request.source), code="no-folder")
+        hint = "name the folder that holds the checkpoint's config.json and model.safetensors"
+        raise UsageError("there is no such folder", where=str(request.source), hint=hint, code="no-folder")
     names = _present(request)
     _refuse_recorded_commit(request.source, names, commit)
     _check_content(request, names)

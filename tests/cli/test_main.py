@@ -42,7 +42,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
 def test_a_typo_names_the_closest_command(capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown command is a usage error with a suggestion."""
     assert 2 == run(["quantise"])
-    assert "Did you mean quantize?" in capsys.readouterr().err
+    assert "did you mean quantize?" in capsys.readouterr().err
 
 
 def test_the_command_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
