@@ -14,9 +14,15 @@ from typing import Any
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import digest_json, parse_object
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, ForgepackError, LimitError, UnreadableError, UsageError
 
-SCHEMA = "forgepack.attestation/1"
+KIND = DocumentKind(
+    name="forgepack.attestation",
+    title="attestation",
+    remake="forgepack attest attests the pair again",
+    code="attestation",
+)
 SCHEMA_NAME = "attestation"
 MAX_BYTES = 16 << 20
 MAX_FAULTS = 20
@@ -96,16 +102,20 @@ def read_attestation(path: Path, name: str) -> AttestationFile:
 
 def parse_attestation(raw: Mapping[str, Any], name: str) -> AttestationFile:
     """Judge the form of an attestation, and the digest that it states of itself."""
+    refusal = KIND.refusal(raw, where=name)
+    if refusal is not None:
+        return AttestationFile(name=name, attestation=None, faults=(refusal,))
+    current = KIND.current(raw, where=name)
     faults = [
         _fault(f"{name}: {fault.path}", fault.message, fault.found, code="attestation")
-        for fault in schema_faults(dict(raw), SCHEMA_NAME)[:MAX_FAULTS]
+        for fault in schema_faults(current, SCHEMA_NAME)[:MAX_FAULTS]
     ]
     if faults:
         return AttestationFile(name=name, attestation=None, faults=tuple(faults))
-    found = own_digest(raw)
-    edited = _fault(f"{name}: sha256", found, raw["sha256"], code="attestation-edited")
-    attestation = Attestation(name=name, raw=raw)
-    return AttestationFile(name=name, attestation=attestation, faults=() if found == raw["sha256"] else (edited,))
+    found, stated = own_digest(raw), str(raw.get("sha256"))
+    edited = _fault(f"{name}: sha256", found, stated, code="attestation-edited")
+    attestation = Attestation(name=name, raw=current)
+    return AttestationFile(name=name, attestation=attestation, faults=() if found == stated else (edited,))
 
 
 def own_digest(raw: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import parse_object, sha256_hex
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
 from forgepack.resources import schema_path
 
@@ -46,18 +47,28 @@ def read_settings(path: Path, what: str, *, hint: str | None = None) -> Settings
     return SettingsFile(path=path, sha256=sha256_hex(data), raw=_dates_as_text(raw))
 
 
-def demand_schema(file: SettingsFile, what: str, schema: str) -> None:
-    """Raise UsageError for the first fault under a schema; an unknown key is answered with the closest known one."""
-    for fault in schema_faults(dict(file.raw), schema):
-        raise _invalid(file, what, schema, fault=fault)
+def demand_form(file: SettingsFile, kind: DocumentKind, schema: str, *, stated: bool = True) -> dict[str, Any]:
+    """Return what a file holds in its kind's current form; UsageError for the first fault.
+
+    A file that people write may leave its version out where it need not be ``stated``. An unknown key is answered
+    with the closest known one.
+    """
+    raw = dict(file.raw) if stated else {kind.key: kind.statement, **file.raw}
+    try:
+        raw = kind.current(raw, where=str(file.path))
+    except CorruptError as err:
+        raise UsageError(err.what, where=err.where, expected=err.expected, found=err.found, hint=err.hint) from err
+    for fault in schema_faults(raw, schema):
+        raise _invalid(file, kind, schema, fault=fault)
+    return raw
 
 
-def _invalid(file: SettingsFile, what: str, schema: str, *, fault: SchemaFault) -> UsageError:
+def _invalid(file: SettingsFile, kind: DocumentKind, schema: str, *, fault: SchemaFault) -> UsageError:
     unknown = re.search(r"\('([^']+)' was unexpected\)", fault.message)
     close = difflib.get_close_matches(unknown[1], _known_keys(schema), n=1) if unknown else []
     hint = f"did you mean {close[0]}?" if close else f"forgepack schema {schema} tells the form"
     return UsageError(
-        f"the {what} is not valid",
+        f"the {kind.title} is not valid",
         where=f"{file.path}: {fault.path}",
         expected=fault.message,
         found=fault.found,

@@ -14,6 +14,7 @@ from forgepack.artifacts.checkpoint import Checkpoint
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import require_locked
 from forgepack.artifacts.quant import Quant
+from forgepack.artifacts.state import FileState, file_states
 from forgepack.artifacts.target import Target
 from forgepack.artifacts.tree import walk
 from forgepack.coreai_backend.reader import read_asset
@@ -44,12 +45,12 @@ class Identity:
     quantization: dict[str, Any]
 
 
-def input_state(inputs: EmitInputs) -> list[tuple[str, int, int]]:
-    """Return (path, bytes, mtime in ns) of every large input: equal before and after, or the result is refused."""
-    head = inputs.target.head
-    paths = [inputs.quant.tensors.path, inputs.checkpoint.weights.path, inputs.target.embedding.path]
-    paths += [] if head is None else [head.path]
-    return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+def input_states(inputs: EmitInputs) -> tuple[FileState, ...]:
+    """Return the state of every file that is read after it was judged: it must be the same when all is written."""
+    checkpoint, head = inputs.checkpoint, inputs.target.head
+    locked = [checkpoint.root / file.path for file in checkpoint.lock.files]
+    paths = [inputs.quant.tensors.path, *locked, inputs.target.embedding.path]
+    return file_states(paths + ([] if head is None else [head.path]))
 
 
 def input_bytes(inputs: EmitInputs) -> int:

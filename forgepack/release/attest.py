@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from forgepack import __version__
-from forgepack.artifacts.attestation import SCHEMA, Evidence, own_digest, parse_attestation
+from forgepack.artifacts.attestation import KIND, Evidence, own_digest, parse_attestation
 from forgepack.artifacts.target import read_target
 from forgepack.emit.describe import describe_target
 from forgepack.errors import MissingError, UsageError
@@ -82,7 +82,7 @@ def make_attestation(pair: Pair, evidence: Evidence) -> dict[str, Any]:
     # Of a report about other drafters the last one stands here, and is refused as another package's evidence.
     shown = evidence.shows.get(drafter["sha256"]) or list(evidence.shows.values())[-1]
     raw: dict[str, Any] = {
-        "schema": SCHEMA,
+        "schema": KIND.schema,
         "tool": {"name": "forgepack", "version": __version__},
         "profile": {"name": pair.profile.name, "sha256": pair.profile.digest},
         "drafter": drafter,

@@ -10,11 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from forgepack.artifacts.settings_file import SettingsFile, demand_schema, read_settings
+from forgepack.artifacts.settings_file import SettingsFile, demand_form, read_settings
+from forgepack.document import DocumentKind
 from forgepack.errors import UsageError
 
+KIND = DocumentKind(
+    name="forgepack.gate_policy",
+    title="policy of a gate",
+    remake="forgepack gate REPORT --template prints a policy of this version",
+    code="gate-policy",
+)
 SCHEMA_NAME = "gate_policy"
-_WHAT = "policy"
 SPEED_RATIO = 5.0
 LIVE_ACCEPTANCE = {"gpu": 0.5, "ane": 0.7}
 By = Literal["mean", "lower"]
@@ -95,7 +101,7 @@ class Policy:
 
 def read_policy(path: Path) -> Policy:
     """Read a policy; UsageError for everything that is wrong with it, for it is the user's configuration."""
-    return _policy(read_settings(path, _WHAT, hint="forgepack gate REPORT --template prints one"))
+    return _policy(read_settings(path, "policy", hint="forgepack gate REPORT --template prints one"))
 
 
 def _policy(file: SettingsFile) -> Policy:
@@ -109,7 +115,7 @@ def _policy(file: SettingsFile) -> Policy:
             found=repr(workload)[:80],
             hint="forgepack gate REPORT --template prints a policy that is bound to a report",
         )
-    demand_schema(file, _WHAT, SCHEMA_NAME)
+    raw = demand_form(file, KIND, SCHEMA_NAME)
     if not {"acceptance", "agreement", "baseline"} & set(raw):
         hint = "add acceptance, agreement or baseline"
         raise UsageError("the policy demands nothing, so anything would pass", where=str(path), hint=hint)

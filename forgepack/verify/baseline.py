@@ -16,13 +16,21 @@ from typing import Any
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import parse_object, sha256_hex
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
 from forgepack.profile import Profile
 from forgepack.verify.report import Finding
 
+KIND = DocumentKind(
+    name="forgepack.report",
+    title="report of a verification",
+    remake="forgepack verify --report json=FILE writes one",
+    code="report",
+    numbered=True,
+)
 SCHEMA_NAME = "report"
 MAX_BYTES = 64 << 20
-_HINT = "forgepack verify --report json=FILE writes one"
+_HINT = KIND.remake
 # Roles whose presence says what kind of thing a report is about.
 _KINDS = {"drafter": "a pair", "bundle": "a release", "hub": "a release"}
 
@@ -44,11 +52,12 @@ def read_baseline(path: Path) -> Baseline:
     """Read a report as a baseline; UsageError when it is none: no gate passes by a baseline that can't be read."""
     try:
         data = read_bounded(path, MAX_BYTES)
-        raw = parse_object(data, where=str(path))
+        raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
     except MissingError as err:
         raise UsageError("no such baseline", where=str(path), hint=_HINT) from err
     except (CorruptError, LimitError) as err:
-        raise UsageError("the baseline can't be parsed", where=str(path), found=err.found, hint=_HINT) from err
+        what = f"the baseline can't be read: {err.what}"
+        raise UsageError(what, where=err.where, found=err.found, hint=err.hint or _HINT) from err
     for fault in schema_faults(raw, SCHEMA_NAME):
         raise UsageError(
             "the baseline is no report of forgepack verify",

@@ -7,15 +7,23 @@ bytes other bytes, and no reason brings acceptance back.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from forgepack.artifacts.settings_file import SettingsFile, demand_schema, read_settings
+from forgepack.artifacts.settings_file import demand_form, read_settings
+from forgepack.document import DocumentKind
 from forgepack.errors import UsageError
 from forgepack.verify.rule import find_rule
 
+KIND = DocumentKind(
+    name="forgepack.waivers",
+    title="waivers file",
+    remake="forgepack schema waivers tells its form",
+    code="waivers",
+)
 SCHEMA_NAME = "waivers"
-_WHAT = "waivers file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +60,9 @@ class WaiverFile:
 
 def read_waivers(path: Path, today: datetime.date) -> WaiverFile:
     """Read a waivers file; UsageError, with the place, for everything that is wrong with it."""
-    file = read_settings(path, _WHAT, hint="forgepack schema waivers tells its form")
-    demand_schema(file, _WHAT, SCHEMA_NAME)
-    waivers = tuple(_waiver(file, number) for number in range(len(file.raw["waiver"])))
+    file = read_settings(path, KIND.title, hint=KIND.remake)
+    entries = demand_form(file, KIND, SCHEMA_NAME, stated=False)["waiver"]
+    waivers = tuple(_waiver(raw, path, number) for number, raw in enumerate(entries))
     seen: dict[tuple[str, str, str], str] = {}
     for waiver in waivers:
         if seen.setdefault(waiver.key, waiver.place) != waiver.place:
@@ -63,9 +71,9 @@ def read_waivers(path: Path, today: datetime.date) -> WaiverFile:
     return WaiverFile(path=path, sha256=file.sha256, waivers=waivers, today=today)
 
 
-def _waiver(file: SettingsFile, number: int) -> Waiver:
-    raw, place = file.raw["waiver"][number], f"waiver[{number}]"
-    where = f"{file.path}: {place}"
+def _waiver(raw: Mapping[str, Any], path: Path, number: int) -> Waiver:
+    place = f"waiver[{number}]"
+    where = f"{path}: {place}"
     try:
         waivable = find_rule(raw["rule"]).waivable
     except UsageError as err:

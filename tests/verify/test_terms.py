@@ -189,7 +189,8 @@ MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "no UTF-8": (b"\xff\xfe", "parsed"),
     "a key twice": ("waiver = []\nwaiver = []\n", "parsed"),
     "no list": ("", "waiver"),
-    "another schema": ('schema = "forgepack.waivers/9"\nwaiver = []\n', "schema"),
+    "a newer version": ('schema = "forgepack.waivers/9"\nwaiver = []\n', "newer version"),
+    "another kind": ('schema = "forgepack.deny/1"\nwaiver = []\n', "not a waivers file"),
     "an unknown key": ("waiver = []\nwaivers = 1\n", "did you mean waiver?"),
 }
 
@@ -358,8 +359,8 @@ def test_an_older_report_is_a_baseline(pair: Path, tmp_path: Path) -> None:
         (lambda raw: raw["profile"].update(name="other"), "another profile"),
         (lambda raw: raw.update(inputs={"bundle": {"path": "x", "digests": {}}}), "another kind of subject"),
         (lambda raw: raw.pop("checks"), "no report"),
-        (lambda raw: raw.update(schema_version=2), "no report"),
-        (lambda raw: raw.clear(), "no report"),
+        (lambda raw: raw.update(schema_version=2), "newer version"),
+        (lambda raw: raw.clear(), "not a report"),
     ],
 )
 def test_a_baseline_of_something_else_is_a_usage_error(
