@@ -105,10 +105,13 @@ def _blob(path: Path, _profile: Profile) -> None:
         if record.bits <= 8:
             file.indices(record)
         file.raw(record)
+    if file.faults:
+        raise CorruptError(file.faults[0][1], code="blob")
 
 
 def _mil(path: Path, _profile: Profile) -> None:
-    parse_mil(path.read_bytes().decode("utf-8", "replace"))
+    if not parse_mil(path.read_bytes().decode("utf-8", "replace")).functions:
+        raise CorruptError("no function", code="mil")
 
 
 def _release(path: Path, _profile: Profile) -> None:

@@ -5,6 +5,7 @@ Bytes changed at random seldom leave JSON that parses, so a fuzzer that only doe
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import random
@@ -91,7 +92,7 @@ def _edit(node: Any, key: Any, places: list[Place], rng: random.Random) -> None:
     elif kind == 4 and isinstance(node[key], str) and node[key]:
         node[key] = node[key][:-1] + rng.choice(("", "0", "\u00e9", " ", "/"))
     else:
-        node[key] = rng.choice(_VALUES)
+        node[key] = copy.deepcopy(rng.choice(_VALUES))
 
 
 def _tensors(data: bytes, rng: random.Random) -> bytes | None:
