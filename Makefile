@@ -4,7 +4,7 @@ PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint check mutate fuzz fuzz-replay bench bench-full torture clean
+.PHONY: help demo test test-oldest test-newest lint check check-readme lock dist mutate fuzz fuzz-replay bench bench-full torture clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -15,12 +15,21 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 
-$(VENV)/installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+# requirements/ holds the versions that CI runs, each with its digests; `make lock` makes them anew.
+HASHED := $(BIN)/python -m pip install --quiet --require-hashes --requirement
+EDITABLE := $(BIN)/python -m pip install --quiet --no-deps --editable .
+
+$(VENV)/installed: pyproject.toml requirements/run.txt | $(BIN)/python
+	$(HASHED) requirements/run.txt
+	$(EDITABLE)
 	@touch $@
 
-$(VENV)/installed-dev: pyproject.toml $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --group test --group lint --group clients
+$(VENV)/installed-dev: pyproject.toml requirements/test.txt $(VENV)/installed
+	$(HASHED) requirements/test.txt
+	@touch $@
+
+$(VENV)/installed-release: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --group release
 	@touch $@
 
 demo: $(VENV)/installed  ## run the whole job on the embedded miniature
@@ -29,12 +38,40 @@ demo: $(VENV)/installed  ## run the whole job on the embedded miniature
 test: $(VENV)/installed-dev  ## run the test suite
 	$(BIN)/python -m pytest $(ARGS)
 
+# The suite on other versions than the locked ones, in an environment of its own below build/.
+define suite
+$(PYTHON) -m venv --clear build/$(1)
+$(BIN)/uv pip compile --quiet --python build/$(1)/bin/python $(2) --group test pyproject.toml -o build/$(1)/versions.txt
+$(BIN)/uv pip sync --quiet --python build/$(1)/bin/python build/$(1)/versions.txt
+$(BIN)/uv pip install --quiet --python build/$(1)/bin/python --no-deps --editable .
+build/$(1)/bin/python -m pytest $(ARGS)
+endef
+
+test-oldest: $(VENV)/installed-release  ## the suite on the oldest versions that pyproject.toml allows (Python 3.11)
+	$(call suite,oldest,--resolution lowest-direct)
+
+test-newest: $(VENV)/installed-release  ## the suite on the newest versions; PYTHON=python3.13 chooses the Python
+	$(call suite,newest,--upgrade)
+
 lint: $(VENV)/installed-dev  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 check: lint test  ## what CI runs
+
+check-readme: $(VENV)/installed-dev  ## hold README and docs against the code; ARGS=--update writes them again
+	$(BIN)/python -m tests.docs.check $(ARGS)
+
+LOCK := UV_CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-annotate --upgrade pyproject.toml
+
+lock: $(VENV)/installed-release  ## resolve requirements/ anew, with digests, for every Python and platform
+	$(LOCK) -o requirements/run.txt
+	$(LOCK) --group test --group lint --group clients -c requirements/run.txt -o requirements/test.txt
+
+dist: $(VENV)/installed-release  ## wheel and sdist into dist/, the same bytes for the same commit
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 315532800) $(BIN)/python -m build --outdir dist .
 
 mutate: $(VENV)/installed-dev  ## change every field, constant and tensor of the miniature in turn: the score
 	$(BIN)/python -m tests.mutation.run --json $(VENV)/mutation.json $(ARGS)

@@ -33,12 +33,12 @@ class PlainFactor:
 
 
 def plain_factor(H: F64) -> PlainFactor:
-    """Return the factor of a Hessian (n, n), which is read, not changed; one float64 copy is made."""
+    """Return the factor of a Hessian (n, n), which is read, not changed; one float64 copy is made, one float32."""
     from scipy.linalg import lapack
 
     diagonal = np.diagonal(H)
     order = np.argsort(-diagonal, kind="stable")
-    work = np.asfortranarray(H[np.ix_(order, order)])
+    work = H[np.ix_(order, order)].T  # Fortran's order without a second copy: H is symmetric
     sorted_diagonal = diagonal[order]
     dead = sorted_diagonal <= 0
     damped = np.where(dead, 1.0, sorted_diagonal) + DAMPING * sorted_diagonal.mean()
@@ -51,7 +51,10 @@ def plain_factor(H: F64) -> PlainFactor:
     lower, info = lapack.dpotrf(work, lower=1, overwrite_a=1)
     if info:
         raise np.linalg.LinAlgError(f"the inverse is not positive definite at {info}")
-    return PlainFactor(order=order, upper=np.triu(lower.T.astype(np.float32)))
+    upper = lower.T.astype(np.float32)
+    for j in range(1, len(upper)):
+        upper[j, :j] = 0
+    return PlainFactor(order=order, upper=upper)
 
 
 def plain_scale(weight: F32) -> F16:

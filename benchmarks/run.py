@@ -19,12 +19,13 @@ from typing import Any
 
 from benchmarks.ceilings import FULL, QUICK, as_json, best_of, measure_ceilings
 from benchmarks.measure import Usage, median_wall, run_measured
-from benchmarks.operations import Rows, count_operations
+from benchmarks.operations import count_operations
 from benchmarks.scales import SCALES
 from benchmarks.synthetic import NoSpaceError, Release, make_release
 from benchmarks.table import render
 from forgepack.artifacts.traces import read_traces
 from forgepack.canonical import dump_canonical
+from forgepack.quantize.steps import Rows, count_rows
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STEPS = ("startup", "quantize", "emit", "verify")
@@ -99,21 +100,17 @@ def bench_quantize(bench: Bench) -> dict[str, Any]:
     return {
         **usage.as_json(),
         "phases": json.loads(record.read_bytes()),
-        "operations": count_operations(release.scale.profile.geometry, count_rows(release)),
+        "operations": count_operations(release.scale.profile.geometry, walked_rows(release)),
         "totals": report["totals"],
         "output_sha256": report["output"]["sha256"],
     }
 
 
-def count_rows(release: Release) -> Rows:
+def walked_rows(release: Release) -> Rows:
     """Count the rows that the traces' schedule walks."""
     g = release.scale.profile.geometry
-    counts = []
-    for split in ("calibration", "held_out"):
-        sequences = read_traces(release.traces(split), g).sequences
-        counts.append((sum(s.context_rows for s in sequences), g.block * sum(s.positions.size for s in sequences)))
-    (context, block), (held_context, held_block) = counts
-    return Rows(context=context, block=block, held_out_context=held_context, held_out_block=held_block)
+    calibration, held_out = (read_traces(release.traces(split), g) for split in ("calibration", "held_out"))
+    return count_rows(calibration.sequences, held_out.sequences, g)
 
 
 def bench_emit(bench: Bench) -> dict[str, Any]:

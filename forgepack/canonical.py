@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from forgepack.errors import CorruptError, LimitError
@@ -21,6 +21,10 @@ Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 MAX_DEPTH = 64
 MAX_JSON_BYTES = 64 << 20
 _MAX_DIGITS = 4300
+# A run of more than _MAX_DIGITS digits holds a place divisible by _STRIDE with as many digits after it.
+_STRIDE = _MAX_DIGITS // 2
+_DIGITS = re.compile(rf"[0-9]{{{_STRIDE}}}")
+_NESTING = (dict, list)
 
 
 def dump_canonical(value: Any) -> bytes:
@@ -45,32 +49,9 @@ def digest_json(value: Any) -> str:
     return sha256_hex(dump_compact(value))
 
 
-def same(found: Any, expected: Any) -> bool:
-    """Equal in value and in JSON type: true is not 1, 8.0 is not 8, a list is not a text; 256 may stand for 256.0.
-
-    Some writers of JSON drop a fraction of zero and none adds one; what counts with a whole number fails on 8.0.
-    """
-    if isinstance(expected, bool) or isinstance(found, bool):
-        return found is expected
-    if isinstance(expected, list | tuple):
-        return (
-            isinstance(found, list | tuple)
-            and len(found) == len(expected)
-            and all(same(f, e) for f, e in zip(found, expected, strict=True))
-        )
-    if isinstance(expected, Mapping):
-        return (
-            isinstance(found, Mapping)
-            and set(found) == set(expected)
-            and all(same(found[key], value) for key, value in expected.items())
-        )
-    kinds = (int, float) if isinstance(expected, float) else type(expected)
-    return isinstance(found, kinds) and bool(found == expected)
-
-
-def identical(one: Any, other: Any) -> bool:
-    """Equal in value and in JSON type both ways: what has one writer has one form, so 256 is not 256.0 either."""
-    return same(one, other) and same(other, one)
+def digest_runs(values: Sequence[Any], step: int) -> tuple[str, ...]:
+    """Return the digest of each run of ``step`` values: of a long list without one text of it all."""
+    return tuple(digest_json(values[start : start + step]) for start in range(0, len(values), step))
 
 
 def parse_json(data: bytes, *, where: str) -> Any:
@@ -86,7 +67,7 @@ def parse_json(data: bytes, *, where: str) -> Any:
     text = _decode(data, where)
 
     try:
-        value = json.loads(text, **_hooks(where))
+        value = json.loads(text, **_hooks(text, where))
     except json.JSONDecodeError as err:
         found = f"{err.msg} at line {err.lineno} column {err.colno}"
         raise _corrupt("the file is not valid JSON", where, found=found, code="json-syntax") from err
@@ -98,8 +79,11 @@ def parse_json(data: bytes, *, where: str) -> Any:
     return value
 
 
-def _hooks(where: str) -> dict[str, Any]:
-    """Return the parser's hooks that refuse what two JSON parsers could read differently."""
+def _hooks(text: str, where: str) -> dict[str, Any]:
+    """Return the parser's hooks that refuse what two JSON parsers could read differently.
+
+    A hook for integers costs a call each; only a text that may hold too long a run of digits pays for it.
+    """
 
     def refuse_constant(name: str) -> NoReturn:
         raise _corrupt("a value that JSON does not have", where, found=name, code="json-nonstandard")
@@ -123,12 +107,9 @@ def _hooks(where: str) -> dict[str, Any]:
             raise _corrupt("an integer is too long", where, found=f"{len(digits)} digits", code="json-nonstandard")
         return int(digits)
 
-    return {
-        "object_pairs_hook": unique,
-        "parse_constant": refuse_constant,
-        "parse_float": finite,
-        "parse_int": bounded,
-    }
+    hooks = {"object_pairs_hook": unique, "parse_constant": refuse_constant, "parse_float": finite}
+    long_number = any(_DIGITS.match(text, place) for place in range(0, len(text), _STRIDE))
+    return {**hooks, "parse_int": bounded} if long_number else hooks
 
 
 def parse_object(data: bytes, *, where: str) -> dict[str, Any]:
@@ -171,7 +152,7 @@ def _check_surrogates(text: str, value: Any, where: str) -> None:
 
 def _check_depth(value: Any, where: str) -> None:
     """Refuse nesting over MAX_DEPTH, so that no later walk over the value can overflow the stack."""
-    level = [value] if isinstance(value, dict | list) else []
+    level = [value] if isinstance(value, _NESTING) else []
     depth = 0
     while level:
         depth += 1
@@ -181,5 +162,5 @@ def _check_depth(value: Any, where: str) -> None:
             child
             for node in level
             for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, dict | list)
+            if isinstance(child, _NESTING)
         ]

@@ -13,11 +13,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from forgepack.canonical import digest_json, parse_object
+from forgepack.document import DocumentKind
 from forgepack.errors import ForgepackError, UsageError
 from forgepack.geometry import Geometry, parse_geometry
 
 DEFAULT_PROFILE = "qwen3.8-27b-dflash2"
-SCHEMA = "forgepack.profile/1"
+KIND = DocumentKind(
+    name="forgepack.profile",
+    title="profile",
+    remake="write the profile anew, after one of forgepack/profiles",
+    code="profile",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +134,13 @@ def load_profile(name: str = DEFAULT_PROFILE) -> Profile:
     except UsageError:
         raise
     except ForgepackError as err:
-        raise UsageError(f"the profile is not valid: {err.what}", where=name, found=err.found) from err
+        raise UsageError(
+            f"the profile is not valid: {err.what}",
+            where=name,
+            expected=err.expected,
+            found=err.found,
+            hint=err.hint,
+        ) from err
     except (KeyError, TypeError, ValueError) as err:
         raise UsageError("the profile is not valid", where=name, found=str(err)) from err
 
@@ -161,8 +173,7 @@ def _typed(value: T) -> T:
 
 def parse_profile(raw: dict[str, Any]) -> Profile:
     """Build a Profile from its JSON object; a missing, unknown or ill-typed key raises KeyError or TypeError."""
-    if raw.get("schema") != SCHEMA:
-        raise UsageError("not a profile of this tool", expected=SCHEMA, found=repr(raw.get("schema")))
+    digest, raw = digest_json(raw), KIND.current(raw, where="profile")
     hub, target = raw["hub"], raw["target"]
     for key in ("name", "package", "licence"):
         if not isinstance(raw[key], str):
@@ -180,7 +191,7 @@ def parse_profile(raw: dict[str, Any]) -> Profile:
         target=_typed(_parse_target(target)),
         known_bad=dict(raw["known_bad"]),
         withdrawn=dict(raw["withdrawn"]),
-        digest=digest_json(raw),
+        digest=digest,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from forgepack.errors import UsageError
@@ -27,5 +28,7 @@ def schema_names() -> list[str]:
 def schema_path(name: str) -> Path:
     """Return the file of a schema; UsageError lists the names when there is none of that name."""
     if name not in schema_names():
-        raise UsageError("no such schema", found=name, hint=f"one of: {', '.join(schema_names())}")
+        close = difflib.get_close_matches(name.removesuffix(".json").removesuffix(".schema"), schema_names(), n=1)
+        hint = f"did you mean {close[0]}?" if close else "forgepack schema --list tells the names"
+        raise UsageError("no such schema", found=name, expected=", ".join(schema_names()), hint=hint)
     return data_folder("schemas") / f"{name}.schema.json"

@@ -1,9 +1,11 @@
-"""What holds for the whole suite: rules that a test is said to show are seen to fail in it."""
+"""What holds for the whole suite: one good pair of the miniature, and rules that fail where they are said to."""
 
 from __future__ import annotations
 
 import pytest
 
+from forgepack.miniature.scene import Scene
+from tests.release.scenes import build_scene
 from tests.rules_shown import RulesShown, listed_rules
 
 
@@ -15,3 +17,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Note which rules fail in which test."""
     config.pluginmanager.register(RulesShown(listed_rules(), write=config.getoption("--rules-list")))
+
+
+@pytest.fixture(scope="session")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """Build the miniature's good pair; it is never changed."""
+    return build_scene(tmp_path_factory.mktemp("scene"))

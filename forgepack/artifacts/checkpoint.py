@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from forgepack.profile import Profile
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
+_BF16_EXPONENT = np.uint16(0x7F80)  # all ones: infinite, or not a number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,12 @@ class Checkpoint:
 
     def tensor(self, name: str) -> npt.NDArray[np.float32]:
         """Return one tensor as float32; NumericsError names the first non-finite value."""
-        values = np.asarray(self.weights.array(name), np.float32)
-        bad = np.flatnonzero(~np.isfinite(values))
+        return np.asarray(self.stored(name), np.float32)
+
+    def stored(self, name: str) -> npt.NDArray[Any]:
+        """Return a view of one tensor as it is stored, in BF16; NumericsError names the first non-finite value."""
+        values = self.weights.array(name)
+        bad = np.flatnonzero((values.view(np.uint16) & _BF16_EXPONENT) == _BF16_EXPONENT)
         if bad.size:
             raise NumericsError(
                 f"{bad.size} values of a weight are not finite",

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.canonical import parse_object, same, sha256_hex
+from forgepack.canonical import parse_object, sha256_hex
+from forgepack.equality import same
 from forgepack.errors import CorruptError, ForgepackError
 from forgepack.geometry import Geometry
 

@@ -11,18 +11,24 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import hash_file, read_bounded, read_error
 from forgepack.artifacts.tree import collisions, fsync_folder, unsafe_reason
 from forgepack.canonical import digest_json, dump_canonical, parse_object
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, IdentityError, MissingError, OutputError
 from forgepack.profile import Profile
 
 LOCK_NAME = "checkpoint.lock.json"
-SCHEMA = "forgepack.checkpoint-lock/1"
+KIND = DocumentKind(
+    name="forgepack.checkpoint-lock",
+    title="checkpoint lock",
+    remake="remove the lock and run forgepack fetch on the folder again",
+    code="lock-invalid",
+)
 MAX_FILES = 10_000
 _KEYS = {"schema", "repo", "commit", "adopted", "files"}
 _FILE_KEYS = {"path", "bytes", "sha256"}
@@ -46,17 +52,19 @@ class CheckpointLock:
     """The content of checkpoint.lock.json; ``files`` are sorted by path.
 
     ``adopted`` is true when the bytes were taken from a folder and never compared with the hub's record.
+    ``written`` is the digest of a lock that was read in the form before today's.
     """
 
     repo: str
     commit: str
     adopted: bool
     files: tuple[LockedFile, ...]
+    written: str | None = None
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the lock's compact canonical JSON: the identity that other files record."""
-        return digest_json(self.as_json())
+        """SHA-256 of the lock's compact canonical JSON as it was written: the identity that other files record."""
+        return self.written or digest_json(self.as_json())
 
     def file(self, path: str) -> LockedFile | None:
         """Return the entry of ``path``, or None."""
@@ -65,7 +73,7 @@ class CheckpointLock:
     def as_json(self) -> dict[str, Any]:
         """Return the lock as the JSON object that schemas/checkpoint.lock.schema.json describes."""
         files = [{"path": f.path, "bytes": f.bytes, "sha256": f.sha256} for f in self.files]
-        head = {"schema": SCHEMA, "repo": self.repo, "commit": self.commit, "adopted": self.adopted}
+        head = {"schema": KIND.schema, "repo": self.repo, "commit": self.commit, "adopted": self.adopted}
         return {**head, "files": files}
 
 
@@ -120,8 +128,8 @@ def read_lock(root: Path) -> CheckpointLock:
 
 def parse_lock(raw: dict[str, Any], *, where: str) -> CheckpointLock:
     """Build a lock from its JSON object; CorruptError names the first key that is missing, unknown or ill-typed."""
-    if raw.get("schema") != SCHEMA:
-        raise _corrupt(f"{where}: schema", SCHEMA, repr(raw.get("schema")))
+    written = digest_json(raw) if KIND.is_older(raw) else None
+    raw = KIND.current(raw, where=where)
     _check(set(raw) == _KEYS, where, f"the keys {', '.join(sorted(_KEYS))}", sorted(raw))
     _check(
         isinstance(raw["repo"], str) and is_repo(raw["repo"]),
@@ -142,7 +150,8 @@ def parse_lock(raw: dict[str, Any], *, where: str) -> CheckpointLock:
     paths = [f.path for f in files]
     if len(set(paths)) != len(paths) or collisions(paths):
         raise _corrupt(f"{where}: files", "paths that differ on every platform", "equal paths", code="case-collision")
-    return make_lock(repo=raw["repo"], commit=raw["commit"], adopted=raw["adopted"], files=files)
+    lock = make_lock(repo=raw["repo"], commit=raw["commit"], adopted=raw["adopted"], files=files)
+    return replace(lock, written=written)
 
 
 def _parse_file(item: Any, *, where: str) -> LockedFile:
@@ -162,11 +171,9 @@ def _check(good: object, where: str, expected: str, found: Any) -> None:
         raise _corrupt(where, expected, repr(found)[:80])
 
 
-def _corrupt(where: str, expected: str, found: str, code: str = "lock-invalid") -> CorruptError:
-    hint = "remove the lock and run forgepack fetch on the folder again"
-    return CorruptError(
-        "the checkpoint lock is not valid", where=where, expected=expected, found=found, hint=hint, code=code
-    )
+def _corrupt(where: str, expected: str, found: str, code: str = KIND.code) -> CorruptError:
+    what = "the checkpoint lock is not valid"
+    return CorruptError(what, where=where, expected=expected, found=found, hint=KIND.remake, code=code)
 
 
 def write_lock(root: Path, lock: CheckpointLock) -> None:

@@ -57,11 +57,11 @@ class NpzArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NpzFile:
-    """A parsed archive; ``state`` is (bytes, mtime in ns) of the file that was judged."""
+    """A parsed archive; ``state`` is what the system said of the file that was judged."""
 
     path: Path
     arrays: Mapping[str, NpzArray]
-    state: tuple[int, int]
+    state: tuple[int, ...]
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return one array's values; UnreadableError when the file has changed since it was parsed."""
@@ -105,9 +105,9 @@ def _parsing(path: Path) -> Iterator[None]:
         raise _corrupt("the zip archive is damaged", path, found="an offset outside the file") from err
 
 
-def _state(handle: BinaryIO) -> tuple[int, int]:
+def _state(handle: BinaryIO) -> tuple[int, ...]:
     status = os.fstat(handle.fileno())
-    return status.st_size, status.st_mtime_ns
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _check_directory(handle: BinaryIO, path: Path) -> int:

@@ -65,7 +65,13 @@ def read_quant(root: Path, geometry: Geometry, *, content: bool = True) -> Quant
     for entry in walk(root):
         if entry.path not in (QUANT_FILE, REPORT_FILE) or entry.kind != "file":
             where = f"{root}: {entry.path!r}"
-            raise CorruptError("a QUANT folder holds two files alone", where=where, code="quant-unexpected")
+            raise CorruptError(
+                "a QUANT folder holds two files alone",
+                where=where,
+                expected=f"{QUANT_FILE} and {REPORT_FILE}",
+                hint="name the folder that forgepack quantize wrote",
+                code="quant-unexpected",
+            )
     report = read_quant_report(_required(root, REPORT_FILE))
     tensors = read_safetensors(_required(root, QUANT_FILE))
     for fault in tensor_faults(tensors, quant_tensors(geometry)):

@@ -10,9 +10,12 @@ from typing import Any, Literal
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.canonical import parse_object, sha256_hex
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
 
-SCHEMA = "forgepack.quant_report/1"
+KIND = DocumentKind(
+    name="forgepack.quant_report", title="quantization report", remake="quantize again", code="quant-report"
+)
 REPORT_FILE = "report.json"
 _MAX_BYTES = 4 << 20
 _KEYS = {"schema", "tool", "profile", "method", "recipe", "inputs", "matrices", "totals", "numerics", "output"}
@@ -90,8 +93,8 @@ class _Reader:
             where=f"{self._path}: {dotted}",
             expected=expected,
             found=found,
-            hint="quantize again",
-            code="quant-report",
+            hint=KIND.remake,
+            code=KIND.code,
         )
 
     def demand(self, holds: bool, dotted: str, expected: str) -> None:
@@ -102,9 +105,8 @@ class _Reader:
 def read_quant_report(path: Path) -> QuantReport:
     """Read and judge report.json; CorruptError names the JSON path at fault."""
     data = read_bounded(path, _MAX_BYTES)
-    raw = parse_object(data, where=str(path))
+    raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
     read = _Reader(path, raw)
-    read.demand(raw.get("schema") == SCHEMA, "schema", SCHEMA)
     read.demand(set(raw) == _KEYS, "schema", f"the keys {', '.join(sorted(_KEYS))}")
     method, size = raw["method"], read.value("output.bytes")
     read.demand(method in ("gptq", "rtn"), "method", "gptq or rtn")

@@ -14,12 +14,13 @@ from typing import Any
 from forgepack import __version__
 from forgepack.artifacts.release_json import RELEASE_FILE, Release, ReleaseFile
 from forgepack.canonical import digest_json
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
 from forgepack.profile import Profile
 
 RECORD_FILE = "forgepack.json"
 SUMS_FILE = "SHA256SUMS"
-SCHEMA = "forgepack.release/1"
+KIND = DocumentKind(name="forgepack.release", title="record of a release", remake="bundle the release again")
 SCHEMA_NAME = "release_record"
 MAX_SUMS = 32 << 20
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
@@ -38,7 +39,7 @@ def release_record(
     head, manifest, tokenizer = (_object(target, key) for key in ("head", "manifest", "tokenizer"))
     sidecar = _sidecar(release)
     return {
-        "schema": SCHEMA,
+        "schema": KIND.schema,
         "about": _ABOUT,
         "tool": {"name": "forgepack", "version": version},
         "profile": {"name": profile.name, "sha256": profile.digest},

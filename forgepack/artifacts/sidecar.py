@@ -14,9 +14,12 @@ from typing import Any
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import parse_object, sha256_hex
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
 
-SCHEMA = "forgepack.sidecar/1"
+KIND = DocumentKind(
+    name="forgepack.sidecar", title="binding of the package", remake="emit the package again", code="binding"
+)
 SCHEMA_NAME = "sidecar"
 MAX_BYTES = 16 << 20
 RUNTIME_KEYS = (
@@ -50,7 +53,7 @@ class ConstantRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """A sidecar as read; ``raw`` is all of it."""
+    """A sidecar as read; ``raw`` is all of it, its binding in today's form, ``sha256`` that of the file."""
 
     path: Path
     raw: Mapping[str, Any]
@@ -106,7 +109,19 @@ class Sidecar:
 def read_sidecar(path: Path) -> Sidecar:
     """Read a sidecar's JSON strictly; what it says is judged by others."""
     data = read_bounded(path, MAX_BYTES)
-    return Sidecar(path=path, raw=parse_object(data, where=str(path)), sha256=sha256_hex(data))
+    raw = current_sidecar(parse_object(data, where=str(path)), where=str(path))
+    return Sidecar(path=path, raw=raw, sha256=sha256_hex(data))
+
+
+def current_sidecar(raw: dict[str, Any], *, where: str) -> dict[str, Any]:
+    """Return a sidecar whose binding is in today's form if it was in the one before; any other is left as it is.
+
+    A binding of another kind or version is shown and judged (rule CTR007), not refused here.
+    """
+    binding = raw.get("forgepack")
+    if not isinstance(binding, dict) or not KIND.is_older(binding):
+        return raw
+    return {**raw, "forgepack": KIND.current(binding, where=f"{where}: forgepack")}
 
 
 def sidecar_path(package: Path) -> Path:

@@ -108,7 +108,10 @@ def locate_target(
         if given is not None and not given.is_dir():
             raise UsageError("no such folder", where=str(given), hint="name the target's release root")
     if root is None and (model is None or build is None):
-        raise UsageError("the target is not named", hint="give TARGET, or --target-model and --target-build")
+        raise UsageError(
+            "the target is not named",
+            hint="add --target DIR, its release root, or name its parts by --target-model and --target-build",
+        )
     base = root if root is not None else Path()
     model, build = model or base / "model", build or base / "coreai"
     if export is None and root is not None:

@@ -6,32 +6,55 @@ digests are kept: of the bytes, and of what the file means. The chat template ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgepack.artifacts.files import read_bounded
-from forgepack.canonical import digest_json, parse_object, sha256_hex
+from forgepack.artifacts.files import hash_file, read_bounded
+from forgepack.canonical import digest_json, digest_runs, parse_object, sha256_hex
 from forgepack.errors import CorruptError
 
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 MAX_BYTES = 64 << 20
+MAX_ID = (1 << 24) - 1
 ID_STEP = 64
+_MERGE_STEP = 1 << 14
 _PIPELINE = ("normalizer", "pre_tokenizer", "post_processor", "decoder", "truncation", "padding")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokenizer:
-    """Identity of a tokenizer: ``tokens`` maps id to text, added tokens included."""
+class TokenizerFiles:
+    """A tokenizer by bytes: digests of tokenizer.json, of the chat template, and of the other settings beside it."""
 
     path: Path
     sha256: str
-    semantic_sha256: str
-    tokens: Mapping[int, str]
     template_sha256: str | None
     settings_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenizer:
+    """A tokenizer by meaning: ``tokens`` maps id to text, added tokens included.
+
+    ``id_digests`` are those of the texts in the order of their ids, a run of ``ID_STEP`` ids each.
+    """
+
+    files: TokenizerFiles
+    semantic_sha256: str
+    tokens: Mapping[int, str]
+    id_digests: tuple[str, ...]
+
+    @property
+    def path(self) -> Path:
+        """The file tokenizer.json."""
+        return self.files.path
+
+    @property
+    def sha256(self) -> str:
+        """Digest of tokenizer.json's bytes."""
+        return self.files.sha256
 
     @property
     def size(self) -> int:
@@ -39,21 +62,33 @@ class Tokenizer:
         return max(self.tokens, default=-1) + 1
 
 
+def read_tokenizer_files(folder: Path) -> TokenizerFiles:
+    """Read the digests of tokenizer.json and, where present, of tokenizer_config.json; the former is not parsed."""
+    path = folder / TOKENIZER_FILE
+    return _files(folder, hash_file(path)[1])
+
+
 def read_tokenizer(folder: Path) -> Tokenizer:
     """Read tokenizer.json and, where present, tokenizer_config.json of a model folder."""
     path = folder / TOKENIZER_FILE
     data = read_bounded(path, MAX_BYTES)
+    files = _files(folder, sha256_hex(data))
     raw = parse_object(data, where=str(path))
+    del data
     tokens = _tokens(path, raw)
-    template, settings = _settings(folder)
+    runs = digest_runs(texts_by_id(tokens), ID_STEP)
     return Tokenizer(
-        path=path,
-        sha256=sha256_hex(data),
-        semantic_sha256=digest_json(_meaning(path, raw, tokens)),
+        files=files,
+        semantic_sha256=digest_json(_meaning(path, raw, runs)),
         tokens=tokens,
-        template_sha256=template,
-        settings_sha256=settings,
+        id_digests=shortened(runs),
     )
+
+
+def _files(folder: Path, sha256: str) -> TokenizerFiles:
+    template, settings = _settings(folder)
+    path = folder / TOKENIZER_FILE
+    return TokenizerFiles(path=path, sha256=sha256, template_sha256=template, settings_sha256=settings)
 
 
 def _tokens(path: Path, raw: Mapping[str, Any]) -> dict[int, str]:
@@ -71,41 +106,47 @@ def _tokens(path: Path, raw: Mapping[str, Any]) -> dict[int, str]:
     if not isinstance(added, list) or not all(isinstance(entry, dict) for entry in added):
         raise CorruptError("added_tokens must be a list of objects", where=str(path), code="tokenizer")
     pairs += [(entry.get("content"), entry.get("id")) for entry in added]
+    return _by_id(path, pairs)
+
+
+def _by_id(path: Path, pairs: list[tuple[Any, Any]]) -> dict[int, str]:
+    """Return texts by id; every id is an integer from 0 on and has one text."""
     tokens: dict[int, str] = {}
     for text, number in pairs:
-        if type(number) is not int or number < 0 or not isinstance(text, str):
-            raise CorruptError(
-                "a token needs a text and an id", where=str(path), found=repr(text)[:80], code="tokenizer"
-            )
+        if type(number) is not int or not 0 <= number <= MAX_ID or type(text) is not str:
+            found, expected = f"{text!r:.80} with id {number!r:.40}", f"a text, and an id of at most {MAX_ID}"
+            what = "a token needs a text and an id"
+            raise CorruptError(what, where=str(path), expected=expected, found=found, code="tokenizer")
         if tokens.setdefault(number, text) != text:
             found = f"{tokens[number]!r} and {text!r}"
             raise CorruptError("two tokens share an id", where=f"{path}: id {number}", found=found, code="tokenizer")
     return tokens
 
 
-def _meaning(path: Path, raw: Mapping[str, Any], tokens: Mapping[int, str]) -> dict[str, Any]:
+def _meaning(path: Path, raw: Mapping[str, Any], runs: tuple[str, ...]) -> dict[str, Any]:
+    """Return what the file means, its long lists as digests of runs: no text of it all lies in memory."""
     model = {k: v for k, v in raw["model"].items() if k not in ("vocab", "merges")}
-    added = sorted(raw.get("added_tokens", []), key=lambda a: int(a["id"]))
-    merges = raw["model"].get("merges")
-    if not isinstance(merges, list | None):
-        raise CorruptError("merges must be a list", where=f"{path}: model.merges", code="tokenizer")
-    pairs = [_merge(path, merge) for merge in merges or []]
     return {
-        "tokens": [[n, tokens[n]] for n in sorted(tokens)],
+        "ids": runs,
         "model": {k: v for k, v in model.items() if v is not None},
-        "merges": pairs,
-        "added_tokens": added,
+        "merges": digest_runs(_merge_parts(path, raw["model"].get("merges")), _MERGE_STEP),
+        "added_tokens": sorted(raw.get("added_tokens", []), key=lambda a: int(a["id"])),
         "pipeline": {k: raw.get(k) for k in _PIPELINE},
     }
 
 
-def _merge(path: Path, merge: Any) -> list[str]:
-    """Return one merge as a pair, whether it was written as a pair or as a string with one space."""
-    pair = merge.split(" ") if isinstance(merge, str) else merge
-    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        found = repr(merge)[:80]
-        raise CorruptError("a merge needs two parts", where=f"{path}: model.merges", found=found, code="tokenizer")
-    return pair
+def _merge_parts(path: Path, merges: Any) -> list[str]:
+    """Return the two parts of each merge in order, whether written as a pair or as a string with one space."""
+    if not isinstance(merges, list | None):
+        raise CorruptError("merges must be a list", where=f"{path}: model.merges", code="tokenizer")
+    parts: list[str] = []
+    for merge in merges or []:
+        pair = merge.split(" ") if type(merge) is str else merge
+        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
+            where = f"{path}: model.merges"
+            raise CorruptError("a merge needs two parts", where=where, found=repr(merge)[:80], code="tokenizer")
+        parts += pair
+    return parts
 
 
 def _settings(folder: Path) -> tuple[str | None, str | None]:
@@ -127,8 +168,11 @@ def first_difference(left: Tokenizer, right: Tokenizer) -> tuple[int, str | None
     return first, left.tokens.get(first), right.tokens.get(first), len(differing)
 
 
-def id_digests(tokens: Mapping[int, str], step: int = ID_STEP) -> tuple[str, ...]:
-    """Return eight hex digits for each run of ``step`` ids: 32 bits a run tell where ids moved."""
-    count = max(tokens, default=-1) + 1
-    runs = ([tokens.get(n) for n in range(start, min(start + step, count))] for start in range(0, count, step))
-    return tuple(digest_json(run)[:8] for run in runs)
+def texts_by_id(tokens: Mapping[int, str]) -> list[str | None]:
+    """Return the texts in the order of their ids, None for an id without one."""
+    return [tokens.get(n) for n in range(max(tokens, default=-1) + 1)]
+
+
+def shortened(digests: Iterable[str]) -> tuple[str, ...]:
+    """Return the first eight hex digits of digests: 32 bits a run tell where ids moved."""
+    return tuple(digest[:8] for digest in digests)

@@ -8,9 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgepack.canonical import parse_object
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
 
-SCHEMA = "forgepack.traces/1"
+KIND = DocumentKind(
+    name="forgepack.traces",
+    title="identity of traces",
+    remake="record the traces again, or leave the identity out: they are then taken as unbound",
+    code="traces-identity",
+)
 TAP_CONVENTION = "layer_output_zero_based"
 _HEX = re.compile(r"[0-9a-f]{64}")
 _TEXTS = ("split", "generator")
@@ -36,13 +42,12 @@ class TraceIdentity:
 
 def parse_identity(data: bytes, *, where: str) -> TraceIdentity:
     """Parse the identity's JSON; CorruptError names the field that is missing, unknown or of a wrong type."""
-    raw = parse_object(data, where=where)
+    raw = KIND.current(parse_object(data, where=where), where=where)
     _check_keys(raw, {"schema", "mask_scale", "taps", "tap_convention", "drafter", "target", *_TEXTS}, where)
     drafter, target = _inner(raw, "drafter", where), _inner(raw, "target", where)
     _check_keys(drafter, {"model_sha256"}, f"{where}: drafter")
     _check_keys(target, {"export", *_TARGET}, f"{where}: target")
     taps, scale = raw["taps"], raw["mask_scale"]
-    _demand(raw["schema"] == SCHEMA, "schema", SCHEMA, raw["schema"], where)
     _demand(raw["tap_convention"] == TAP_CONVENTION, "tap_convention", TAP_CONVENTION, raw["tap_convention"], where)
     _demand(isinstance(taps, list) and all(type(t) is int for t in taps), "taps", "integers", taps, where)
     _demand(type(scale) in (int, float) and 0 < scale <= 1, "mask_scale", "over 0, at most 1", scale, where)
@@ -87,6 +92,6 @@ def _fault(key: str, expected: str, found: Any, where: str) -> CorruptError:
         where=f"{where}: {key}",
         expected=expected,
         found=repr(found)[:80],
-        hint="record the traces again, or leave the identity out: they are then taken as unbound",
-        code="traces-identity",
+        hint=KIND.remake,
+        code=KIND.code,
     )

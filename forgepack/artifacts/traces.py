@@ -200,7 +200,7 @@ def _check_forms(archive: NpzFile, number: int, geometry: Geometry) -> None:
                 where=f"{archive.path}: '{kind}_{number}'",
                 expected=f"{dtypes[0]} {list(shape)}",
                 found=f"{info.dtype} {list(info.shape)}",
-                hint="record the traces with the target and taps of this profile",
+                hint="record traces with this profile's target and taps, or name their profile by --profile",
                 code="traces-form",
             )
 

@@ -12,7 +12,7 @@ import click
 
 from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of, target_options
 from forgepack.cli.config import CONFIG_FILE
-from forgepack.cli.resources import require_file
+from forgepack.cli.resources import find_target, require_file
 from forgepack.cli.step_progress import StepProgress
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
@@ -102,7 +102,6 @@ def build(
 
 
 def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], config: Path | None) -> BuildRecipe:
-    from forgepack.artifacts.target import locate_target
     from forgepack.cli.bundle import find_upstream
     from forgepack.cli.emit import creation_date
     from forgepack.quantize.recipe import Options
@@ -117,13 +116,12 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
     quantize = _step(ctx, "quantize", str(options["checkpoint"]), "--traces", traces, "--out", str(work))
     verify = _step(ctx, "verify", str(work))
     bundle = _step(ctx, "bundle", str(work), "--out", str(output))
-    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
     return BuildRecipe(
         profile=profile,
         checkpoint=options["checkpoint"],
         traces=options["traces"],
         held_out=options["held_out"],
-        target=locate_target(options["target"], **parts),
+        target=find_target(options),
         root=options["target"],
         upstream=find_upstream(profile, bundle["upstream_id"], bundle["upstream_revision"]),
         output=output,
@@ -139,6 +137,7 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
         depth=Depth[verify["depth"].upper()],
         strict=verify["strict"],
         created=creation_date(),
+        offline=_step(ctx, "fetch", "--out", str(options["checkpoint"]))["offline"],
     )
 
 

@@ -15,7 +15,7 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
-from forgepack.cli.resources import require_parent
+from forgepack.cli.resources import find_target, require_parent
 from forgepack.cli.step_progress import StepProgress
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
@@ -92,10 +92,8 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
 
 
 def _inputs(options: dict[str, Any], profile: Profile) -> BundleInputs:
-    from forgepack.artifacts.target import locate_target
     from forgepack.release.inventory import BundleInputs
 
-    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
     for name in ("drafter", "documents"):
         if options[name] is not None and not options[name].is_dir():
             raise UsageError(
@@ -103,7 +101,7 @@ def _inputs(options: dict[str, Any], profile: Profile) -> BundleInputs:
             )
     return BundleInputs(
         drafter=options["drafter"],
-        target=locate_target(options["target"], **parts),
+        target=find_target(options),
         root=options["target"],
         upstream=find_upstream(profile, options["upstream_id"], options["upstream_revision"]),
         documents=options["documents"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,8 +12,8 @@ import click
 
 from forgepack.canonical import dump_canonical
 from forgepack.errors import ForgepackError
-from forgepack.escaping import escape
-from forgepack.profile import DEFAULT_PROFILE
+from forgepack.escaping import escape, escape_line
+from forgepack.profile import DEFAULT_PROFILE, profile_names
 
 __all__ = [
     "Talk",
@@ -22,6 +22,7 @@ __all__ = [
     "escape",
     "force_option",
     "json_option",
+    "offer",
     "profile_option",
     "talk_of",
     "target_options",
@@ -50,9 +51,9 @@ class Talk:
     def error(self, err: ForgepackError) -> None:
         """Print an error: its sentence, then each field on its own line."""
         first, *rest = err.lines()
-        click.echo(f"forgepack: error: {escape(first)}", err=True)
+        click.echo(f"forgepack: error: {escape_line(first)}", err=True)
         for line in rest:
-            click.echo(escape(line), err=True)
+            click.echo(escape_line(line), err=True)
 
     @property
     def live(self) -> bool:
@@ -94,6 +95,18 @@ def echo_text(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
+def offer(names: Callable[[], Iterable[str]]) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """Return a completion that offers the names that begin with what is typed, else files."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name) for name in names() if name.lower().startswith(incomplete.lower())]
+        return found or [CompletionItem(incomplete, type="file")]
+
+    return complete
+
+
 def profile_option(command: F) -> F:
     """Add --profile: a shipped profile's name or a path that ends in .json."""
     return click.option(
@@ -103,6 +116,7 @@ def profile_option(command: F) -> F:
         show_default=True,
         metavar="NAME",
         envvar="FORGEPACK_PROFILE",
+        shell_complete=offer(profile_names),
         help="Profile that judges: a shipped name or a path ending in .json.",
     )(command)
 

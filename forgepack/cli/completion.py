@@ -10,19 +10,14 @@ from forgepack.errors import InternalError
 SHELLS = ("bash", "zsh", "fish")
 
 
-EPILOG = """\b
-In the shell's start-up file:
-  bash   eval "$(forgepack completion bash)"
-  zsh    eval "$(forgepack completion zsh)"
-  fish   forgepack completion fish | source
-"""
-
-
-@click.command("completion", epilog=EPILOG)
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
 @click.pass_context
 def completion(ctx: click.Context, /, *, shell: str) -> None:
-    """Print the completion script of SHELL, for its start-up file."""
+    """Print the completion script of SHELL (bash, zsh or fish), for its start-up file.
+
+    Commands, options, choices, rules, schemas, profiles and files are completed.
+    """
     from click.shell_completion import get_completion_class
 
     found = get_completion_class(shell)

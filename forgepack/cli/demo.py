@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forgepack.cli.common import Talk, echo_json, json_option, talk_of
+from forgepack.cli.common import Talk, echo_json, escape, json_option, talk_of
 
 if TYPE_CHECKING:
     from forgepack.miniature.demo import Observer
+
+_CONTENTS = {
+    "checkpoint": "the drafter as a hub would hold it: forgepack fetch --adopt takes it in",
+    "target": "the target's release root: model/, coreai/, export/",
+    "traces/calib.npz": "recorded sequences that calibrate",
+    "traces/heldout.npz": "recorded sequences that only judge",
+    "stale": "an older head of the same target: the wrong one",
+    "README.md": "what it is, its licences, and what it measures",
+}
 
 
 @click.command("demo")
@@ -24,15 +33,24 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Keep what is built in this folder, which must be empty or new; by default it is temporary.",
 )
-@click.option("--threads", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker threads.")
+@click.option(
+    "--files",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Only copy the miniature's files to a new folder, to try each command on.",
+)
+@click.option("--threads", type=click.IntRange(1, 64), default=2, show_default=True, metavar="N", help="Workers.")
 @json_option
 @click.pass_context
-def demo(ctx: click.Context, *, work: Path | None, threads: int, as_json: bool) -> None:
+def demo(ctx: click.Context, *, work: Path | None, files: Path | None, threads: int, as_json: bool) -> None:
     """Run the whole job on the embedded miniature, then sabotage it.
 
     fetch (from a hub on loopback), quantize, emit, verify, replay; then copies of the pair are spoiled in ways that
     have happened, and each must be refused by the rule that fits. About a minute, no network.
     """
+    if files is not None:
+        _copy_files(files, work)
+        return
     from forgepack.cli.demo_display import LiveObserver, PlainObserver, result_tables
     from forgepack.miniature.demo import run_demo
 
@@ -49,6 +67,29 @@ def demo(ctx: click.Context, *, work: Path | None, threads: int, as_json: bool) 
     if result.error is not None:
         raise result.error
     _closing(talk, work)
+
+
+def _copy_files(out: Path, work: Path | None) -> None:
+    """Copy the miniature to a folder that appears whole or not at all, and say what is in it."""
+    import shutil
+
+    from forgepack.cli.resources import require_absent, require_parent
+    from forgepack.errors import UsageError
+    from forgepack.resources import data_folder
+    from forgepack.staging import locked_work, publish, remove_work, writing
+
+    if work is not None:
+        raise UsageError("--files only copies, and --work keeps a demo's run", hint="give one of them")
+    require_parent(out)
+    require_absent(out, force=False, hint="name a new folder")
+    with locked_work(out, force=False) as folder:
+        staged = folder / "files"
+        with writing(out):
+            shutil.rmtree(staged, ignore_errors=True)
+            shutil.copytree(data_folder("mini"), staged, copy_function=shutil.copyfile)
+        publish(staged, out)
+        remove_work(folder)
+    click.echo("\n".join(f"{escape(str(out / name))}  {text}" for name, text in _CONTENTS.items()))
 
 
 def _closing(talk: Talk, work: Path | None) -> None:

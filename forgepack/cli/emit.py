@@ -19,6 +19,7 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
+from forgepack.cli.resources import find_target
 from forgepack.errors import OutputError, UsageError
 from forgepack.profile import Profile, load_profile
 
@@ -77,15 +78,10 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
 def _read_inputs(profile: Profile, options: dict[str, Any]) -> EmitInputs:
     from forgepack.artifacts.checkpoint import read_checkpoint
     from forgepack.artifacts.quant import read_quant
-    from forgepack.artifacts.target import locate_target, read_target
+    from forgepack.artifacts.target import read_target
     from forgepack.emit.inputs import EmitInputs
 
-    paths = locate_target(
-        options["target"],
-        model=options["target_model"],
-        build=options["target_build"],
-        export=options["target_export"],
-    )
+    paths = find_target(options)
     if not options["quant"].is_dir():
         raise UsageError("no such QUANT folder", where=str(options["quant"]), hint="forgepack quantize writes one")
     return EmitInputs(
@@ -187,8 +183,9 @@ def plan_lines(plan: Plan, out: Path, free: int) -> list[str]:
     return [
         f"would write {out}:",
         *(f"  {name}" for name in plan.files),
-        f"{plan.constants} constants, {plan.payload_bytes} bytes",
-        f"disk needed meanwhile: {plan.disk_bytes} bytes, free: {free} bytes",
+        f"{plan.constants} constants, {plan.payload_bytes:,} bytes",
+        f"disk: {plan.disk_bytes:,} bytes while it runs, {free:,} free",
+        "dry run: nothing was written",
     ]
 
 
@@ -209,7 +206,7 @@ def result_json(result: EmitResult) -> dict[str, Any]:
 def result_lines(result: EmitResult) -> list[str]:
     """Return the result as text."""
     return [
-        f"{result.asset}  {result.asset_bytes} bytes",
+        f"{result.asset}  {result.asset_bytes:,} bytes",
         f"main.mlirb sha256 {result.program_sha256}",
         f"sidecar {result.sidecar_file}",
     ]

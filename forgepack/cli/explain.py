@@ -6,23 +6,28 @@ from collections.abc import Iterator
 
 import click
 
-from forgepack.cli.common import echo_json, json_option
+from forgepack.cli.common import echo_json, json_option, offer
+from forgepack.cli.rules import rule_names, rules_of
 from forgepack.errors import UsageError
 from forgepack.render.rules import rule_json
-from forgepack.verify.rule import AREAS, Rule, all_rules, find_rule
+from forgepack.verify.rule import AREAS, Rule, all_rules
 
 
 @click.command()
-@click.argument("rule", required=False)
+@click.argument("rule", required=False, metavar="[RULE|AREA]", shell_complete=offer(rule_names))
 @click.option("--all", "everything", is_flag=True, help="Explain every rule.")
 @json_option
 def explain(*, rule: str | None, everything: bool, as_json: bool) -> None:
-    """Explain RULE, for instance HEAD001: what it demands, why it matters, how to mend a fault."""
+    """Explain RULE, for instance HEAD003: what it demands, why it matters, how to mend a fault.
+
+    An AREA, for instance HEAD, stands for all of its rules.
+    """
     if (rule is None) != everything:
         raise UsageError("name one rule, or --all", hint="list the rules with forgepack rules")
-    rules = all_rules() if rule is None else (find_rule(rule),)
+    rules = all_rules() if rule is None else rules_of(rule)
     if as_json:
-        echo_json([rule_json(one) for one in rules] if everything else rule_json(rules[0]))
+        single = rule is not None and rule.upper() not in AREAS
+        echo_json(rule_json(rules[0]) if single else [rule_json(one) for one in rules])
     else:
         click.echo("\n\n".join("\n".join(_lines(one)) for one in rules))
 

@@ -32,6 +32,11 @@ def hub_effects(talk: Talk) -> Iterator[Effects]:
         yield Effects(sleep=time.sleep, clock=time.monotonic, report=progress)
 
 
+def _retry_line(path: str, note: str) -> str:
+    """Return what went wrong; notes of the hub itself say so."""
+    return f"fetch: {path}: {note}" if path else f"fetch: {note}"
+
+
 class PlainProgress:
     """Says each phase of each file once, and every retry."""
 
@@ -48,7 +53,7 @@ class PlainProgress:
     def __call__(self, progress: Progress) -> None:
         """Take one moment of the work."""
         if progress.phase == "retry":
-            self._talk.say(f"fetch: {progress.path or 'the hub'}: {progress.note}")
+            self._talk.say(_retry_line(progress.path, progress.note))
             return
         if self._last == (progress.phase, progress.path):
             return
@@ -90,7 +95,7 @@ class LiveProgress:
         """Take one moment of the work."""
         file = escape(progress.path)
         if progress.phase == "retry":
-            line = f"fetch: {file or 'the hub'}: {escape(progress.note)}"
+            line = _retry_line(file, escape(progress.note))
             self._console.print(line, markup=False, highlight=False)
             return
         if self._shown != (progress.phase, progress.path):

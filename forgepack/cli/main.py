@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import os
@@ -13,7 +12,9 @@ from pathlib import Path
 import click
 
 from forgepack import __version__
-from forgepack.cli.common import Talk, talk_of, with_talk_options
+from forgepack.cli.common import Talk, with_talk_options
+from forgepack.cli.examples import with_examples
+from forgepack.cli.next_step import closest, next_step, usage_error
 from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
 from forgepack.escaping import escape
 
@@ -37,18 +38,24 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 COMPLETION = "_FORGEPACK_COMPLETE"
-EPILOG = """\b
-Exit codes:
-  0    the command did its work; all required checks ran and passed
-  1    the contract is refused: a fault in the content of what is verified
-  2    usage or configuration
-  3    nothing to verify: the folder holds no package
-  4    an input can't be read, is over a limit, corrupt or of the wrong identity
-  5    output could not be written
-  6    hub or network
-  7    Core AI or Core ML missing on this platform, or its toolchain failed
-  70   internal error
-  130  interrupted
+EXIT_CODES = {
+    0: "the command did its work; all required checks ran and passed",
+    1: "the contract is refused: a fault in the content of what is verified",
+    2: "usage or configuration",
+    3: "nothing to verify: the folder holds no package",
+    4: "an input can't be read, is over a limit, corrupt or of the wrong identity",
+    5: "output could not be written",
+    6: "hub or network",
+    7: "Core AI or Core ML missing on this platform, or its toolchain failed",
+    70: "internal error",
+    130: "interrupted",
+}
+EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<4} {text}" for code, text in EXIT_CODES.items())
+START = """\b
+Start here:
+  forgepack demo             the whole job on a trained miniature, in a minute
+  forgepack doctor           what this machine lacks, if anything
+  forgepack COMMAND --help   what a command takes, with examples
 """
 
 
@@ -66,7 +73,7 @@ class LazyGroup(click.Group):
         module, _ = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(f"forgepack.cli.{module}"), module)
         assert isinstance(command, click.Command)
-        return with_talk_options(command)
+        return with_examples(with_talk_options(command))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, without importing them."""
@@ -79,14 +86,14 @@ class LazyGroup(click.Group):
         """Find the command, or name the closest one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            close = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f" Did you mean {close[0]}?" if close else ""
-            ctx.fail(f"No such command {name!r}.{hint}")
-        if name in COMMANDS and not HELP & set(args):
-            self._configure(ctx, name)
+            hint = closest(name, COMMANDS, "forgepack --help lists the commands")
+            raise UsageError("no such command", found=name, hint=hint)
+        if name in COMMANDS and not HELP & set(args) and not ctx.resilient_parsing:
+            quiet = bool(ctx.params.get("quiet") or QUIET & set(args))  # also after the name: it is not read yet
+            self._configure(ctx, name, Talk(quiet=quiet, verbose=bool(ctx.params.get("verbose"))))
         return super().resolve_command(ctx, args)
 
-    def _configure(self, ctx: click.Context, name: str) -> None:
+    def _configure(self, ctx: click.Context, name: str, talk: Talk) -> None:
         """Take the defaults of options from the configuration file, and tell of variables that nothing reads."""
         from forgepack.cli.config import WITHOUT, load_config, unknown_variables
 
@@ -95,7 +102,6 @@ class LazyGroup(click.Group):
 
         if name in WITHOUT:
             return
-        talk = talk_of(ctx)
         for variable, close in unknown_variables(COMMANDS, find):
             talk.say(f"note: no option reads {variable}" + (f": did you mean {close}?" if close else ""))
         if not ctx.params.get("isolated"):
@@ -107,14 +113,15 @@ class LazyGroup(click.Group):
 
 
 HELP = {"-h", "--help"}
+QUIET = {"-q", "--quiet"}
 
 
 @click.group(
     cls=LazyGroup,
-    epilog=EPILOG,
+    epilog=f"{START}\n{EPILOG}",
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "FORGEPACK"},
 )
-@click.version_option(__version__, "--version", prog_name="forgepack")
+@click.version_option(__version__, "-V", "--version", prog_name="forgepack")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on stderr.")
 @click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
 @click.option(
@@ -142,27 +149,27 @@ def forgepack(ctx: click.Context, *, quiet: bool, verbose: bool, config: Path | 
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; errors go to stderr in one form."""
-    talk = Talk()
+    """Run the command line and return its exit code; errors go to stderr in one form, each with what to do next."""
+    words = list(sys.argv[1:] if args is None else args)
+    if words[:1] == ["help"]:  # as people type it
+        words = [*words[1:2], "--help"]
+    command = next((word for word in words if word in COMMANDS), None)
     try:
-        return _invoke(list(sys.argv[1:] if args is None else args))
+        return _invoke(words)
     except ForgepackError as err:
-        talk.error(err)
-        return err.exit_code
+        return _told(err, command)
     except click.exceptions.Exit as err:
         return err.exit_code
     except click.exceptions.NoArgsIsHelpError as err:  # the command alone: its help, but nothing was done
         click.echo(err.format_message(), err=True)
         return UsageError.exit_code
     except click.ClickException as err:
-        usage = err.ctx.get_usage() + "\n" if isinstance(err, click.UsageError) and err.ctx else ""
-        click.echo(f"{usage}forgepack: error: {escape(err.format_message())}", err=True)
-        return UsageError.exit_code
+        return _told(usage_error(err), command)
     except (click.Abort, KeyboardInterrupt):
         click.echo("forgepack: interrupted", err=True)
         return 130
     except OSError as err:
-        return _os_failure(err)
+        return _os_failure(err, command)
     except BaseException as err:
         if isinstance(err, SystemExit | GeneratorExit):
             raise
@@ -179,15 +186,20 @@ def _invoke(args: list[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _os_failure(err: OSError) -> int:
+def _told(err: ForgepackError, command: str | None) -> int:
+    err.hint = next_step(err, command)
+    Talk().error(err)
+    return err.exit_code
+
+
+def _os_failure(err: OSError, command: str | None) -> int:
     """Return 5 where stdout was closed or a disk is full or read-only; any other escaped OSError is internal."""
     if err.errno == errno.EPIPE:  # the reader has gone: keep the interpreter's last flush from failing again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OutputError.exit_code
     if err.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-        full = OutputError("the output could not be written", where=str(err.filename or ""), found=err.strerror)
-        Talk().error(full)
-        return OutputError.exit_code
+        place = None if err.filename is None else str(err.filename)
+        return _told(OutputError("the output could not be written", where=place, found=err.strerror), command)
     return _internal(err)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +18,18 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
-from forgepack.cli.resources import threads_option
+from forgepack.cli.resources import find_target, require_absent, require_file, require_parent, threads_option
+from forgepack.errors import OutputError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
-    from forgepack.quantize.plan import Plan
-    from forgepack.quantize.run import Progress, QuantizeResult
+    from forgepack.quantize.recipe import Options
+    from forgepack.quantize.run import QuantizeResult
     from forgepack.quantize.sources import Sources
 
 _FOLDER = click.Path(path_type=Path)
+_SCALE = click.FloatRange(0, 1, min_open=True)
 
 
 @click.command("quantize")
@@ -44,8 +46,8 @@ _FOLDER = click.Path(path_type=Path)
     show_default=True,
     help="rtn rounds every weight to its nearest code.",
 )
-@click.option("--mask-scale", type=float, metavar="S", help="Mask scale of the calibration; default: the profile's.")
-@click.option("--deploy-mask-scale", type=float, metavar="S", help="Mask scale to deploy with; default: the same.")
+@click.option("--mask-scale", type=_SCALE, metavar="S", help="Mask scale of the calibration; default: the profile's.")
+@click.option("--deploy-mask-scale", type=_SCALE, metavar="S", help="Mask scale to deploy with; default: the same.")
 @threads_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, write nothing.")
 @profile_option
@@ -64,12 +66,13 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
     not depend on --threads.
     """
     talk, profile = talk_of(ctx), load_profile(profile_name)
+    require_parent(options["out"])
     sources = _open_sources(checkpoint=options["checkpoint"], options=options, profile=profile)
     for traces in filter(None, (sources.traces, sources.held_out)):
         if traces.identity is None:
             talk.say(f"note: {traces.path} carries no identity: taken as unbound")
     if options["dry_run"]:
-        _show_plan(sources, options["out"], profile, as_json=as_json)
+        _show_plan(sources, options, profile, as_json=as_json)
         return
     result = _run(sources, options, profile, talk)
     if as_json:
@@ -80,17 +83,15 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
 
 def _open_sources(*, checkpoint: Path, options: dict[str, Any], profile: Profile) -> Sources:
     from forgepack.artifacts.checkpoint import read_checkpoint
-    from forgepack.artifacts.target import locate_target, read_target
+    from forgepack.artifacts.target import read_target
     from forgepack.artifacts.traces import read_traces
-    from forgepack.cli.resources import require_file
     from forgepack.quantize.sources import Sources
 
-    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
     held_out = options["held_out"]
     for path in filter(None, (options["traces"], held_out)):
         require_file(path)
     return Sources(
-        target=read_target(locate_target(options["target"], **parts)),
+        target=read_target(find_target(options)),
         traces=read_traces(options["traces"], profile.geometry),
         held_out=None if held_out is None else read_traces(held_out, profile.geometry),
         checkpoint=read_checkpoint(checkpoint, profile, hashed=not options["dry_run"]),
@@ -98,82 +99,39 @@ def _open_sources(*, checkpoint: Path, options: dict[str, Any], profile: Profile
 
 
 def _run(sources: Sources, options: dict[str, Any], profile: Profile, talk: Talk) -> QuantizeResult:
-    from forgepack.quantize.recipe import Options
+    from forgepack.cli.quantize_progress import listening
     from forgepack.quantize.run import quantize as run
 
-    chosen = Options(
+    require_absent(options["out"], force=options["force"])
+    with listening(talk, clock=time.monotonic) as progress:
+        return run(sources, options["out"], profile=profile, options=_chosen(options), progress=progress)
+
+
+def _chosen(options: dict[str, Any]) -> Options:
+    from forgepack.quantize.recipe import Options
+
+    return Options(
         method=options["method"],
         mask_scale=options["mask_scale"],
         deployed_mask_scale=options["deploy_mask_scale"],
         threads=options["threads"],
         force=options["force"],
     )
-    with _listening(talk) as progress:
-        return run(sources, options["out"], profile=profile, options=chosen, progress=progress)
 
 
-@contextmanager
-def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
-    """Yield a listener: a live bar with time left on a terminal, one line a matrix elsewhere when verbose."""
-    if not talk.live:
-        talk.say("quantize: calibrating and rounding, layer by layer")
-        yield lambda p: talk.detail(f"quantize: {p.done}/{p.total} {p.name}")
-        return
-    from rich import progress as bars
-    from rich.console import Console
-
-    columns = (
-        bars.TextColumn("{task.fields[name]}", markup=False),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeElapsedColumn(),
-        bars.TimeRemainingColumn(),
-    )
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, name="reading")
-        yield lambda p: bar.update(task, completed=p.done, total=p.total, name=escape(p.name))
-
-
-def _show_plan(sources: Sources, out: Path, profile: Profile, *, as_json: bool) -> None:
-    from forgepack.cli.resources import require_parent
+def _show_plan(sources: Sources, options: dict[str, Any], profile: Profile, *, as_json: bool) -> None:
+    from forgepack.cli.quantize_plan import plan_json, plan_lines
     from forgepack.quantize.plan import plan
 
-    require_parent(out)
-    planned = plan(sources, out, profile)
+    out = options["out"]
+    planned = plan(sources, out, profile, _chosen(options))
     if as_json:
         echo_json(plan_json(planned))
     else:
         click.echo("\n".join(plan_lines(planned)))
-
-
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """Return the dry run as the JSON object that --json prints."""
-    return {
-        "schema": "forgepack.quantize-plan/1",
-        "dry_run": True,
-        "matrices": {
-            **{name: {"format": "lut4", "shape": list(shape)} for name, shape in plan.lut4.items()},
-            **{name: {"format": "int8", "shape": list(shape)} for name, shape in plan.int8.items()},
-        },
-        "rows": {
-            "calibration": {"context": plan.context_rows, "blocks": plan.block_rows},
-            "held_out": {"context": plan.held_out_context_rows, "blocks": plan.held_out_block_rows},
-        },
-        "memory": plan.memory,
-        "disk": {"needed": plan.disk, "free": plan.disk_free},
-    }
-
-
-def plan_lines(plan: Plan) -> list[str]:
-    """Return the dry run as text."""
-    return [
-        f"{len(plan.lut4)} matrices to LUT4, {len(plan.int8)} to INT8",
-        f"calibration rows: {plan.context_rows:,} of context, {plan.block_rows:,} of blocks",
-        f"held-out rows:    {plan.held_out_context_rows:,} of context, {plan.held_out_block_rows:,} of blocks",
-        f"memory: about {plan.memory:,} bytes at most",
-        f"disk: {plan.disk:,} bytes while it runs, {plan.disk_free:,} free",
-        "dry run: nothing was written",
-    ]
+    if planned.disk_free < planned.disk:
+        needed, free = f"{planned.disk:,} bytes", f"{planned.disk_free:,} bytes free"
+        raise OutputError("the disk is too small", where=str(out), expected=needed, found=free, code="disk")
 
 
 def report_lines(result: QuantizeResult) -> list[str]:

@@ -19,7 +19,7 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
-from forgepack.cli.resources import require_file, require_new, require_parent, threads_option
+from forgepack.cli.resources import find_target, require_file, require_new, require_parent, threads_option
 from forgepack.errors import UsageError
 from forgepack.profile import Profile, load_profile
 
@@ -96,13 +96,9 @@ def _check(options: dict[str, Any]) -> None:
 def _measured(
     options: dict[str, Any], profile: Profile, talk: Talk
 ) -> Iterator[tuple[Inputs, list[OpenedDrafter], list[Measured]]]:
-    from forgepack.artifacts.target import locate_target
     from forgepack.release.replay_run import measure, open_all, read_inputs
 
-    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
-    inputs = read_inputs(
-        locate_target(options["target"], **parts), options["traces"], profile, workload=options["workload"]
-    )
+    inputs = read_inputs(find_target(options), options["traces"], profile, workload=options["workload"])
     for part in inputs.foreign:
         talk.say(f"note: {inputs.traces.path} was recorded with another {part} than the target's")
     reference = [] if options["against"] is None else [options["against"]]

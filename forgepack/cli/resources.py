@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from forgepack.errors import UsageError
+from forgepack.artifacts.files import read_error
+from forgepack.errors import MissingError, UsageError
+
+if TYPE_CHECKING:
+    from forgepack.artifacts.target import TargetPaths
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,16 +40,46 @@ def threads_option(command: F) -> F:
     )(command)
 
 
+def find_target(options: Mapping[str, Any]) -> TargetPaths:
+    """Return the parts of the target that the options name; MissingError for a folder that is none's release root."""
+    from forgepack.artifacts.target import locate_target
+
+    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
+    try:
+        paths = locate_target(options["target"], **parts)
+        lacking = [
+            f"{name}/" for name, path in (("model", paths.model), ("coreai", paths.build)) if not path.is_dir()
+        ]
+    except OSError as err:
+        raise read_error(err, str(err.filename or options["target"])) from err
+    if lacking:
+        raise MissingError(
+            "the target is no release root",
+            where=str(options["target"]),
+            expected="model/ and coreai/ in it",
+            found=f"no {' and no '.join(lacking)}",
+            hint="name the target's release root, or its parts by --target-model and --target-build",
+        )
+    return paths
+
+
 def require_file(path: Path) -> None:
     """Raise UsageError for a named path that does not exist."""
     if not path.exists():
-        raise UsageError("no such file", where=str(path))
+        raise UsageError("no such file", where=str(path), hint="check the path")
+
+
+def require_absent(out: Path, *, force: bool, hint: str = "choose another folder, or give --force") -> None:
+    """Raise UsageError when a folder to be written is there, unless it may be replaced."""
+    if not force and (out.exists() or out.is_symlink()):
+        raise UsageError("the output exists", where=str(out), hint=hint)
 
 
 def require_parent(out: Path) -> None:
     """Raise UsageError when the folder that an output would go into does not exist."""
     if not out.parent.is_dir():
-        raise UsageError("the output's parent folder does not exist", where=str(out.parent))
+        hint = f"mkdir -p {shlex.quote(str(out.parent))}, or choose another place"
+        raise UsageError("the output's parent folder does not exist", where=str(out.parent), hint=hint)
 
 
 def require_new(out: Path, *, force: bool) -> None:

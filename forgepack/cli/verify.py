@@ -47,7 +47,14 @@ FOLDER = click.Path(path_type=Path)
     metavar="N",
     help="At depth run: about this many blocks, not all.",
 )
-@click.option("--format", "format_name", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Form of the report.",
+)
 @click.option("--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Also write the report to FILE.")
 @click.option("--strict", is_flag=True, help="Let warnings refuse, too.")
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")

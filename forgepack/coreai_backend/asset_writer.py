@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,15 +68,22 @@ def write_asset(program: Program, folder: Path, metadata: AssetMetadata) -> Writ
     try:
         folder.mkdir()
         bindings.save_bytecode(program.raw, folder / PROGRAM_FILE)
-        size, digest = hash_file(folder / PROGRAM_FILE)
+        with ThreadPoolExecutor(1) as pool:  # the disk and the processor are busy at once
+            flushed = pool.submit(_flush, folder / PROGRAM_FILE)
+            size, digest = hash_file(folder / PROGRAM_FILE)
+            flushed.result()
         (folder / HASH_FILE).write_bytes(bytes.fromhex(digest))
         (folder / METADATA_FILE).write_bytes(dump_canonical(metadata.as_json()))
-        for path in sorted(folder.iterdir()):
-            with path.open("rb+") as handle:
-                os.fsync(handle.fileno())
+        for name in (HASH_FILE, METADATA_FILE):
+            _flush(folder / name)
         fsync_folder(folder)
     except OSError as err:
         raise OutputError(
             "the asset could not be written", where=str(err.filename or folder), found=err.strerror
         ) from err
     return WrittenAsset(root=folder, program_bytes=size, program_sha256=digest)
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as handle:
+        os.fsync(handle.fileno())

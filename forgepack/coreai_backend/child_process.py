@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, NoReturn
 
@@ -26,6 +29,7 @@ def serve(handlers: Mapping[str, Handler]) -> NoReturn:
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _confine(parse_object(sys.stdin.buffer.readline(), where="limits"))
+    threading.Thread(target=_end_with_parent, args=(sys.stdin.fileno(),), daemon=True).start()
     try:
         _import_coreai()
     except ForgepackError as err:
@@ -41,6 +45,17 @@ def serve(handlers: Mapping[str, Handler]) -> NoReturn:
         _say(answer, dump_compact(reply) + b"\n")
     # Core AI's destructors take a while at full size and may crash on a damaged module: all is said already.
     os._exit(0)
+
+
+def _end_with_parent(stdin: int) -> None:
+    """End this process and all that it started once nobody holds the other end of ``stdin``: the parent is dead.
+
+    A parent that is killed can't end its child, which would go on writing where the parent's next run clears up.
+    """
+    watch = select.poll()
+    watch.register(stdin, 0)  # the end of the pipe alone, whatever is left to read in it
+    watch.poll()
+    os.killpg(0, signal.SIGKILL)
 
 
 def _say(answer: BinaryIO, data: bytes) -> None:

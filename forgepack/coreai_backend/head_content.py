@@ -25,7 +25,7 @@ from forgepack.packing import pack_u4
 
 U8 = npt.NDArray[np.uint8]
 F64 = npt.NDArray[np.float64]
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 1 << 20
 LEVELS = 16
 # Half of float16's smallest step: what rounding a folded table value or scale to a subnormal can change.
 _HALF_STEP = 2.0**-25
@@ -106,6 +106,7 @@ class HeadContent:
             packed, row_products = self.block(start, stop)
             ranks.update(np.ascontiguousarray(packed).data)
             products.update(np.ascontiguousarray(row_products, "<f8").data)
+            del packed  # it may be a view of a part that is done with, and the next one is as large
         return HeadDigest(
             rows=self.rows,
             columns=self.columns,

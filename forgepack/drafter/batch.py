@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.errors import InternalError
+from forgepack.errors import InternalError, NumericsError
 
 F16 = npt.NDArray[np.float16]
 F32 = npt.NDArray[np.float32]
@@ -76,11 +76,26 @@ def embed(
     """Return the blocks' input rows, (blocks, block, hidden): the anchor's embedding, then the mask token's.
 
     ``mask_row`` (hidden,), where given, takes the place of the mask token's row: a package holds its own.
+    NumericsError names the token whose row is not finite.
     """
     table = embedding.table()
     anchors = np.asarray(table[batch.anchors], np.float32)
     mask = np.asarray(table[mask_token] if mask_row is None else mask_row, np.float32)
+    require_finite_rows(anchors, batch.anchors)
+    require_finite_rows(mask[None], np.array([mask_token]))
     out = np.empty((batch.blocks, block, table.shape[1]), np.float32)
     out[:, 0] = anchors
     out[:, 1:] = mask
     return out
+
+
+def require_finite_rows(rows: npt.NDArray[np.floating], tokens: I64) -> None:
+    """Raise NumericsError for the first row of a table, of those of ``tokens`` (n, hidden), that is not finite."""
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if bad.size:
+        raise NumericsError(
+            "a token's embedding is not finite",
+            where=f"the target's embedding: row {tokens[bad[0]]}",
+            hint="fetch the target again, or name the folder that it lies in",
+            code="nonfinite",
+        )

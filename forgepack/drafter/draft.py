@@ -56,9 +56,13 @@ class Drafter:
 
     def drafts(self, batch: BlockBatch, pool: Pool, ring: list[list[KeyValue]] | None = None) -> I64:
         """Return the drafted tokens (blocks, B-1) of a batch."""
+        return self.select(self.hidden(batch, pool, ring), batch.anchors, pool)
+
+    def select(self, hidden: F32, anchors: I64, pool: Pool) -> I64:
+        """Return the drafted tokens (blocks, B-1) of what ``hidden`` returned for blocks of these anchors."""
         g = self.geometry
-        rows = np.ascontiguousarray(self.hidden(batch, pool, ring)[:, 1:])
+        rows = np.ascontiguousarray(hidden[:, 1:])
         values, ids = best_candidates(rows.reshape(-1, g.hidden), self.head, g.selector_top_k, pool)
         shape = (*rows.shape[:2], g.selector_top_k)
         candidates = values.reshape(shape), ids.reshape(shape)
-        return select(candidates, self.project(rows, pool), batch.anchors, weights=self.weights)
+        return select(candidates, self.project(rows, pool), anchors, weights=self.weights)

@@ -25,7 +25,8 @@ F32 = npt.NDArray[np.float32]
 Sources = Callable[[str], Array]
 
 SMALLEST_NORMAL = 2.0**-14
-_BLOCK = 8 << 20
+# A block and what is computed from it stay in the processor's cache.
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,7 @@ def count_narrowing(values: F32) -> Narrowing:
 
 
 def row_blocks(matrix: Array) -> Iterator[Array]:
-    """Yield a matrix in blocks of whole rows of about 8 MB; an even number of rows, so that nibbles pair up."""
+    """Yield a matrix in blocks of whole rows of about 1 MB; an even number of rows, so that nibbles pair up."""
     step = max(2, _BLOCK // max(1, matrix[:1].nbytes) // 2 * 2)
     for start in range(0, len(matrix), step):
         yield matrix[start : start + step]

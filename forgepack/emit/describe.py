@@ -17,7 +17,7 @@ from forgepack.artifacts.files import hash_file, read_bounded
 from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.target import MANIFEST_FILE, Target
-from forgepack.artifacts.tokenizer import ID_STEP, Tokenizer, id_digests
+from forgepack.artifacts.tokenizer import ID_STEP, Tokenizer
 from forgepack.artifacts.tree import JUNK, walk
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.coreai_backend.head_content import content_of_safetensors
@@ -95,8 +95,8 @@ def describe_target(target: Target, geometry: Geometry, note: Note | None = None
         "tokenizer": {
             "sha256": tokenizer.sha256,
             "semantic_sha256": tokenizer.semantic_sha256,
-            "template_sha256": tokenizer.template_sha256,
-            "settings_sha256": tokenizer.settings_sha256,
+            "template_sha256": tokenizer.files.template_sha256,
+            "settings_sha256": tokenizer.files.settings_sha256,
         },
         "token_ids": describe_token_ids(tokenizer),
         "taps": describe_taps(geometry),
@@ -139,7 +139,7 @@ def describe_mask_row(target: Target, geometry: Geometry) -> dict[str, Any]:
 
 def describe_token_ids(tokenizer: Tokenizer) -> dict[str, Any]:
     """Return which ids mean what, coarsely: digests of runs of ids, so that a moved token can be found again."""
-    return {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(id_digests(tokenizer.tokens))}
+    return {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(tokenizer.id_digests)}
 
 
 def describe_taps(geometry: Geometry) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from forgepack.artifacts.checkpoint import Checkpoint
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import require_locked
 from forgepack.artifacts.quant import Quant
+from forgepack.artifacts.state import FileState, file_states
 from forgepack.artifacts.target import Target
 from forgepack.artifacts.tree import walk
 from forgepack.coreai_backend.reader import read_asset
@@ -44,12 +45,12 @@ class Identity:
     quantization: dict[str, Any]
 
 
-def input_state(inputs: EmitInputs) -> list[tuple[str, int, int]]:
-    """Return (path, bytes, mtime in ns) of every large input: equal before and after, or the result is refused."""
-    head = inputs.target.head
-    paths = [inputs.quant.tensors.path, inputs.checkpoint.weights.path, inputs.target.embedding.path]
-    paths += [] if head is None else [head.path]
-    return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+def input_states(inputs: EmitInputs) -> tuple[FileState, ...]:
+    """Return the state of every file that is read after it was judged: it must be the same when all is written."""
+    checkpoint, head = inputs.checkpoint, inputs.target.head
+    locked = [checkpoint.root / file.path for file in checkpoint.lock.files]
+    paths = [inputs.quant.tensors.path, *locked, inputs.target.embedding.path]
+    return file_states(paths + ([] if head is None else [head.path]))
 
 
 def input_bytes(inputs: EmitInputs) -> int:
@@ -92,11 +93,12 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     """
     if inputs.target.head is None:
         raise _no_export(inputs.target)
-    _, _, target = gather(
+    _, _, target, package_head = gather(
         lambda: _check_checkpoint(inputs.checkpoint, profile, note),
         lambda: _check_quant_bytes(inputs.quant, note),
         lambda: describe_target(inputs.target, profile.geometry, note),
-        workers=3,
+        lambda: _read_head_package(inputs.target),
+        workers=4,
     )
     found = Identity(
         checkpoint=describe_checkpoint(inputs.checkpoint),
@@ -106,7 +108,10 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     for what, where, expected, other in _bonds(inputs, profile, found):
         if expected != other:
             raise _foreign(what, where, str(expected), str(other))
-    _check_head_package(inputs.target, target["head"]["content_sha256"])
+    content = target["head"]["content_sha256"]
+    if package_head not in (None, content):
+        what = "the target's head package does not hold the head of its export: one of them is stale"
+        raise _foreign(what, inputs.target.head_package, f"content {content}", f"content {package_head}")
     return found
 
 
@@ -170,15 +175,12 @@ def _bonds(inputs: EmitInputs, profile: Profile, found: Identity) -> Iterator[tu
     yield "the head's shape is not the profile's", str(head.path), shape, head_shape
 
 
-def _check_head_package(target: Target, content: str) -> None:
-    """Demand that the target's own head package computes the head of its export, by content."""
+def _read_head_package(target: Target) -> str | None:
+    """Return the digest of the head that the target's own package computes, None where it has no package."""
     package = target.head_package
     if not package.exists():
-        return
-    found = read_asset(read_asset_files(package), head=True).require_head().digest.digest
-    if found != content:
-        what = "the target's head package does not hold the head of its export: one of them is stale"
-        raise _foreign(what, str(package), f"content {content}", f"content {found}")
+        return None
+    return read_asset(read_asset_files(package), head=True, digests=False).require_head().digest.digest
 
 
 def _no_export(target: Target) -> MissingError:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.checkpoint import CONFIG_FILE, Checkpoint
+from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.state import require_unchanged
 from forgepack.artifacts.tree import fsync_folder, walk
 from forgepack.canonical import dump_canonical
 from forgepack.coreai_backend.asset_writer import FIXED_DATE
@@ -28,7 +30,7 @@ from forgepack.emit.inputs import (
     Identity,
     identify,
     input_bytes,
-    input_state,
+    input_states,
     package_sources,
 )
 from forgepack.emit.sidecar_content import (
@@ -39,7 +41,6 @@ from forgepack.emit.sidecar_content import (
     source_record,
 )
 from forgepack.emit.table import constant_table
-from forgepack.errors import UnreadableError
 from forgepack.geometry import Geometry, codebook_tensors
 from forgepack.profile import Profile, Recipe
 from forgepack.staging import locked_work, publish, remove_work, writing
@@ -125,12 +126,11 @@ def emit_package(
         _remove_dead_stages(work)
         job = _Job(inputs=inputs, profile=profile, report=report)
         try:
-            state = input_state(inputs)
+            states = input_states(inputs)
             identity = identify(inputs, profile, note=job.note("check inputs", input_bytes(inputs)))
             with writing(work), tempfile.TemporaryDirectory(prefix=_STAGE, dir=work) as stage:
                 result = job.write(Path(stage), identity, created)
-                if input_state(inputs) != state:
-                    raise UnreadableError("an input changed while it was read", where=str(out), code="changed")
+                require_unchanged(states)
                 publish(Path(stage) / "package", out)
         finally:
             remove_work(work)
@@ -138,9 +138,9 @@ def emit_package(
 
 
 def _remove_dead_stages(work: Path) -> None:
-    with writing(work):
-        for path in work.glob(f"{_STAGE}*"):
-            shutil.rmtree(path)
+    """Remove what killed runs left; a child of theirs may still be about to end, and keep some of it for the next."""
+    for path in work.glob(f"{_STAGE}*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,18 +205,23 @@ class _Job:
 def _write_files(root: Path, checkpoint: Checkpoint, profile: Profile, identity: Identity) -> None:
     """Write the files beside the asset: config and licences byte for byte, codebooks, source record."""
     for name in (CONFIG_FILE, *LICENCE_FILES):
-        _write(root / name, (checkpoint.root / name).read_bytes())
+        locked = checkpoint.lock.file(name)
+        assert locked is not None, "a lock covers every file of its profile"
+        _write(root / name, read_bounded(checkpoint.root / name, locked.bytes))
     _write_selector(root / SELECTOR_FILE, checkpoint, profile.geometry)
     files = {file.path: {"bytes": file.bytes, "sha256": file.sha256} for file in checkpoint.lock.files}
     _write(root / SOURCE_FILE, dump_canonical(source_record(profile, identity, files)))
 
 
 def _write_selector(path: Path, checkpoint: Checkpoint, geometry: Geometry) -> None:
-    """Write exactly the two codebooks, BF16 under their names in the checkpoint, contiguous from offset 0."""
+    """Write exactly the two codebooks, BF16 under their names in the checkpoint, contiguous from offset 0.
+
+    NumericsError for a value that is not finite.
+    """
     tensors = codebook_tensors(geometry)
     with writing(path), SafetensorsWriter(path, {n: ("BF16", shape) for n, shape in tensors.items()}, {}) as writer:
         for name in tensors:
-            writer.write(name, checkpoint.weights.array(name))
+            writer.write(name, checkpoint.stored(name))
 
 
 def _write(path: Path, data: bytes) -> None:

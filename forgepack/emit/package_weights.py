@@ -23,11 +23,14 @@ from forgepack.emit.table import role_of
 from forgepack.errors import CorruptError, MissingError
 from forgepack.geometry import Geometry, codebook_tensors, int8_matrices, lut_matrices
 from forgepack.packing import unpack_u4
+from forgepack.parallel import spans
 from forgepack.profile import Recipe
 from forgepack.quantize.folds import lut_factor, scale_factor
 
 F32 = npt.NDArray[np.float32]
 
+# Indices unpacked at once: NumPy gathers by 8-byte indices, so a whole matrix would take 17 times its packed bytes.
+_UNPACKED = 1 << 20
 MASKED_NORM = "layers.0.input_layernorm.weight"
 _DTYPES = {"F16": np.float16, "I8": np.int8}
 
@@ -108,10 +111,17 @@ class PackageHead:
 
 
 def _dense(values: Values, role: str, fold: float, row_fold: float, rows: slice = slice(None)) -> F32:
+    """Return a LUT4 matrix, or rows of it, folds undone; a few rows are unpacked at a time."""
     lut = np.asarray(values(f"{role}.lut"), np.float32).reshape(-1) / np.float32(fold)
-    scale = np.asarray(values(f"{role}.scale"), np.float32).reshape(-1, 1)[rows] / np.float32(row_fold)
-    out: F32 = lut[values(f"{role}.idx", rows).reshape(len(scale), -1)]
-    out *= scale
+    scale = np.asarray(values(f"{role}.scale"), np.float32).reshape(-1, 1) / np.float32(row_fold)
+    chosen = range(len(scale))[rows]
+    first = values(f"{role}.idx", slice(chosen.start, chosen.start + 1)).size
+    out = np.empty((len(chosen), first), np.float32)
+    for span in spans(len(chosen), max(1, _UNPACKED // first)):
+        place = slice(chosen.start + span.start, chosen.start + span.stop)
+        codes = values(f"{role}.idx", place).reshape(-1, first)
+        np.take(lut, codes, out=out[span], mode="clip")  # only with "clip" is nothing buffered; 4 bits are in range
+        out[span] *= scale[place]
     return out
 
 

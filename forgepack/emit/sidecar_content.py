@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgepack import __version__
-from forgepack.artifacts.sidecar import SCHEMA
+from forgepack.artifacts.sidecar import KIND
 from forgepack.canonical import digest_json
 from forgepack.coreai_backend.asset_writer import FIXED_DATE, AssetMetadata
 from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
@@ -142,7 +142,7 @@ def _without_package(profile: Profile, identity: Identity) -> dict[str, Any]:
     """Return the part of the sidecar that does not depend on the asset."""
     runtime = profile.runtime
     bound = {
-        "schema": SCHEMA,
+        "schema": KIND.schema,
         "tool": {"name": "forgepack", "version": __version__, DISTRIBUTION: PINNED_VERSION},
         "profile": {"name": profile.name, "sha256": profile.digest},
         "checkpoint": identity.checkpoint,

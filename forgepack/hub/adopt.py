@@ -30,7 +30,7 @@ from forgepack.hub.staging import hold_staging
 from forgepack.profile import Profile
 
 # Where huggingface_hub keeps, per file of a local folder, the commit that it came from (first line).
-_CLIENT_RECORD = ".cache/huggingface/download/{path}.metadata"
+CLIENT_RECORD = ".cache/huggingface/download/{path}.metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,8 @@ def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
     check_pin(request.profile)
     commit = check_revision(request.revision, request.profile)
     if not request.source.is_dir():
-        raise UsageError("there is no such folder", where=str(request.source), code="no-folder")
+        hint = "name the folder that holds the checkpoint's config.json and model.safetensors"
+        raise UsageError("there is no such folder", where=str(request.source), hint=hint, code="no-folder")
     names = _present(request)
     _refuse_recorded_commit(request.source, names, commit)
     _check_content(request, names)
@@ -123,7 +124,7 @@ def _present(request: AdoptRequest) -> list[str]:
 def _refuse_recorded_commit(source: Path, names: list[str], commit: str) -> None:
     """Raise IdentityError if huggingface_hub noted, as it filled the folder, that a file is of another commit."""
     for name in names:
-        note = source / _CLIENT_RECORD.format(path=name)
+        note = source / CLIENT_RECORD.format(path=name)
         try:
             recorded = note.read_text("utf-8", "replace").partition("\n")[0].strip()
         except OSError:

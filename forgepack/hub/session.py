@@ -5,7 +5,8 @@ stderr, asks the hub for a list of known agents before the first request, and se
 a listing's ``Link`` header names. All of it is process-wide, so it is changed on entry and put back on exit: one
 download at a time in a process.
 
-Private names of huggingface_hub used here, each under a canary test: ``utils._http._GLOBAL_CLIENT_FACTORY``.
+Private names of huggingface_hub used here, each under a canary test (tests/hub/test_canaries.py):
+``utils._http._GLOBAL_CLIENT_FACTORY``.
 """
 
 from __future__ import annotations

@@ -59,12 +59,15 @@ class Histogram:
 def fit_weighted(weight: F32, importance: F64, *, where: str, pool: Pool) -> Lut4:
     """Fit scales and codebook of a matrix (rows, columns) with the weight of each column.
 
-    Rows whose root mean square rounds to 0 in float16 keep the scale 1. NumericsError when a scale overflows.
+    Rows whose root mean square rounds to 0 in float16 take its smallest value as their scale: no code need be 0, so
+    with a scale of 1, the plain recipe's, a row of zeros would come back as the codes nearest to 0, far larger than
+    other rows' weights. NumericsError when a scale overflows.
     """
     spread = root_mean_square(weight)
     base = to_float16_scale(spread, where)
-    histogram = fill_histogram(weight, base, importance, pool)
     silent = spread.astype(np.float16) == 0
+    base[silent] = np.finfo(np.float16).smallest_subnormal
+    histogram = fill_histogram(weight, base, importance, pool)
     choice = np.zeros(len(weight), np.int64)
     codes = optimal_codes(*histogram.points(choice))
     for _ in range(MAX_ROUNDS):

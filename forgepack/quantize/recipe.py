@@ -15,6 +15,7 @@ FORMS = {"gptq": "lut4_gptq", "rtn": "lut4_rtn"}
 
 FITTED: dict[str, Any] = {
     "scale": "root mean square of the row times the factor of least weighted rounding error, float16",
+    "silent_rows": "where that root mean square rounds to 0, the smallest float16",
     "factors": {
         "from": -fit.STEPS / fit.OCTAVE,
         "to": fit.STEPS / fit.OCTAVE,

@@ -7,7 +7,7 @@ from typing import Any
 
 from forgepack import __version__
 from forgepack.artifacts.quant import QUANT_FILE
-from forgepack.artifacts.quant_report import SCHEMA
+from forgepack.artifacts.quant_report import KIND
 from forgepack.parallel import blas_identity
 from forgepack.profile import Profile
 from forgepack.quantize.judge import KINDS
@@ -29,7 +29,7 @@ def make_report(
 ) -> dict[str, Any]:
     """Return the report; ``output`` is (bytes, sha256) of the tensors beside it."""
     return {
-        "schema": SCHEMA,
+        "schema": KIND.schema,
         **key,
         "method": method,
         "matrices": matrices,

@@ -15,35 +15,38 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE
 from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.state import require_unchanged
 from forgepack.artifacts.traces import TraceSet
 from forgepack.canonical import dump_canonical
 from forgepack.drafter.batch import BlockBatch, SequenceBlocks, embed, make_batch
 from forgepack.drafter.context import fuse
 from forgepack.drafter.forward import Forward
 from forgepack.drafter.weights import CheckpointWeights
-from forgepack.errors import UnreadableError
 from forgepack.geometry import int8_matrices, lut_matrices, quant_tensors
 from forgepack.parallel import Pool, open_pool
 from forgepack.profile import Profile
 from forgepack.quantize.calibrate import Calibrator
 from forgepack.quantize.judge import Outputs, finish_report
 from forgepack.quantize.matrix import MatrixQuantizer
+from forgepack.quantize.plan import chosen_rows
+from forgepack.quantize.progress import Counter, Progress
 from forgepack.quantize.recipe import Options, calibration_scale, file_metadata, recipe_json
 from forgepack.quantize.report import make_report, run_key
 from forgepack.quantize.result import Parts, open_parts
-from forgepack.quantize.sources import Sources, Split, check_rows, identify, input_json, locked_state, split_sequences
+from forgepack.quantize.sources import (
+    Sources,
+    Split,
+    check_rows,
+    identify,
+    input_json,
+    require_finite,
+    source_states,
+    split_sequences,
+)
+from forgepack.quantize.steps import make_steps
 from forgepack.staging import locked_work, publish, remove_work, write_file, writing
 
 Rows = npt.NDArray[np.float16]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """A finished step: ``done`` of ``total`` matrices, ``resumed`` when an earlier run had finished it."""
-
-    name: str
-    done: int
-    total: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,36 +73,25 @@ def quantize(
     """
     recipe = recipe_json(options, profile)
     with locked_work(out, force=options.force) as work:
-        state = list(locked_state(sources))
+        states = source_states(sources)
         split = split_sequences(sources)
         check_rows(sources, split)
         key = run_key(profile, recipe, input_json(sources, split, identify(sources, profile)))
+        require_finite(sources, split, profile)
         parts = open_parts(work, key, profile.geometry)
         names = [*lut_matrices(profile.geometry), *int8_matrices(profile.geometry)]
+        steps = make_steps(profile.geometry, chosen_rows(sources, split, profile), gptq=options.method == "gptq")
+        counter = Counter(steps=steps, finished=[n for n in names if parts.load(n) is not None], tell=progress)
         with open_pool(options.threads) as pool:
             job = _Job(sources=sources, split=split, profile=profile, options=options, pool=pool, parts=parts)
-            outputs = job.run(_counter(progress, len(names)))
-        if list(locked_state(sources)) != state:
-            raise UnreadableError(
-                "an input changed while it was read", where=str(sources.traces.path), code="changed"
-            )
+            outputs = job.run(counter.note)
+        require_unchanged(states)
         staged = _assemble(work, parts, names, file_metadata(options, profile, sources.traces.digest))
         matrices = {name: finish_report(name, parts.require(name)[1], outputs) for name in names}
         report = _report(staged, matrices, key, options)
         publish(staged, out)
         remove_work(work)
     return QuantizeResult(root=out, report=report)
-
-
-def _counter(progress: Callable[[Progress], None] | None, total: int) -> Callable[[str], None]:
-    seen: set[str] = set()
-
-    def note(name: str) -> None:
-        if name not in seen and progress is not None:
-            seen.add(name)
-            progress(Progress(name=name, done=len(seen), total=total))
-
-    return note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint
 from forgepack.artifacts.files import hash_file
+from forgepack.artifacts.state import FileState, file_states
 from forgepack.artifacts.target import Target
 from forgepack.artifacts.trace_identity import TraceIdentity
 from forgepack.artifacts.traces import TraceSet
+from forgepack.drafter.batch import require_finite_rows
 from forgepack.errors import IdentityError, MissingError, NumericsError, UsageError
 from forgepack.profile import Profile
 
@@ -65,6 +69,24 @@ def check_rows(sources: Sources, split: Split) -> None:
                 hint="record longer sequences",
                 code="traces-empty",
             )
+
+
+def require_finite(sources: Sources, split: Split, profile: Profile) -> None:
+    """Raise NumericsError for the first weight, feature or embedding in use that is not finite, before any work.
+
+    Weights are all of the checkpoint's, those that quantization leaves alone too: the package will hold them.
+    """
+    for name in sources.checkpoint.weights.tensors:
+        sources.checkpoint.stored(name)
+    tokens = {profile.geometry.mask_token}
+    held_out = sources.held_out or sources.traces
+    for traces, chosen in ((sources.traces, split.calibration), (held_out, split.held_out)):
+        for n in chosen:
+            traces.features(n)
+            sequence = traces.sequences[n]
+            tokens.update(sequence.tokens[sequence.positions].tolist())
+    used = np.array(sorted(tokens))
+    require_finite_rows(sources.target.embedding.table()[used], used)
 
 
 def identify(sources: Sources, profile: Profile) -> dict[str, Any]:
@@ -163,9 +185,7 @@ def _traces_json(traces: TraceSet, chosen: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def locked_state(sources: Sources) -> Iterator[tuple[str, int, int]]:
-    """Yield (path, bytes, mtime in ns) of every large input: equal before and after, or the run is refused."""
+def source_states(sources: Sources) -> tuple[FileState, ...]:
+    """Return the state of every large input: what it is before the work it must be after, or the run is refused."""
     traces = [t.path for t in (sources.traces, sources.held_out) if t is not None]
-    for path in [sources.checkpoint.weights.path, sources.target.embedding.path, *traces]:
-        status = path.stat()
-        yield str(path), status.st_size, status.st_mtime_ns
+    return file_states([sources.checkpoint.weights.path, sources.target.embedding.path, *traces])

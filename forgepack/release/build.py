@@ -135,9 +135,12 @@ class _Build:
     def _fetch(self) -> CheckpointLock:
         self.world.say("fetch", f"{self.recipe.profile.hub.repo} at {self.recipe.profile.hub.commit}")
         request = hub.FetchRequest(profile=self.recipe.profile, out=self.recipe.checkpoint)
-        with writing(self.recipe.checkpoint):
-            self.recipe.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        report = hub.fetch_checkpoint(request, settings=self.world.settings, effects=self.world.effects)
+        if self.recipe.offline:
+            report = hub.verify_checkpoint(request, self.world.effects)
+        else:
+            with writing(self.recipe.checkpoint):
+                self.recipe.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+            report = hub.fetch_checkpoint(request, settings=self.world.settings, effects=self.world.effects)
         kept = all(file.action in ("kept", "verified") for file in report.files)
         self.outcomes["fetch"] = "up to date" if kept else "made"
         if report.lock is None:

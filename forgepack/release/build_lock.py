@@ -17,12 +17,18 @@ from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.tree import walk
 from forgepack.canonical import digest_json, dump_canonical, parse_object
 from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
+from forgepack.document import DocumentKind
 from forgepack.emit.describe import describe_file, differences
 from forgepack.errors import CorruptError, IdentityError, MissingError, UsageError
 from forgepack.staging import write_file
 
 LOCK_FILE = "forgepack.lock"
-SCHEMA = "forgepack.build_lock/1"
+KIND = DocumentKind(
+    name="forgepack.build_lock",
+    title="lock of a build",
+    remake="remove the file and build again",
+    code="build-lock",
+)
 SCHEMA_NAME = "build_lock"
 MAX_BYTES = 64 << 20
 _SHOWN = 8
@@ -46,7 +52,7 @@ class BuildLock:
     def as_json(self) -> dict[str, Any]:
         """Return the lock as schemas/build_lock.schema.json describes it."""
         steps = {name: {"key": step.key, "files": dict(step.files)} for name, step in self.steps.items()}
-        return {"schema": SCHEMA, "tool": tool(), "inputs": dict(self.inputs), "steps": steps}
+        return {"schema": KIND.schema, "tool": tool(), "inputs": dict(self.inputs), "steps": steps}
 
 
 def tool() -> dict[str, str]:
@@ -65,15 +71,15 @@ def read_build_lock(path: Path) -> BuildLock | None:
         data = read_bounded(path, MAX_BYTES)
     except MissingError:
         return None
-    raw = parse_object(data, where=str(path))
+    raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
     for fault in schema_faults(raw, SCHEMA_NAME):
         raise CorruptError(
             "forgepack.lock is not valid",
             where=f"{path}: {fault.path}",
             expected=fault.message,
             found=fault.found,
-            hint="remove the file and build again",
-            code="build-lock",
+            hint=KIND.remake,
+            code=KIND.code,
         )
     steps = {name: StepRecord(key=step["key"], files=step["files"]) for name, step in raw["steps"].items()}
     # A lock of another version keeps nothing up to date: the tool is part of every key.

@@ -16,9 +16,16 @@ from typing import Any, Literal
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import parse_object, sha256_hex
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, MissingError, UsageError
 from forgepack.resources import schema_path
 
+KIND = DocumentKind(
+    name="forgepack.gate_policy",
+    title="policy of a gate",
+    remake="forgepack gate REPORT --template prints a policy of this version",
+    code="gate-policy",
+)
 SCHEMA_NAME = "gate_policy"
 SPEED_RATIO = 5.0
 LIVE_ACCEPTANCE = {"gpu": 0.5, "ane": 0.7}
@@ -127,6 +134,7 @@ def _policy(path: Path, raw: dict[str, Any], sha256: str) -> Policy:
             found=repr(workload)[:80],
             hint="forgepack gate REPORT --template prints a policy that is bound to a report",
         )
+    raw = _current(raw, where=str(path))
     for fault in schema_faults(raw, SCHEMA_NAME):
         raise _invalid(path, fault)
     if not {"acceptance", "agreement", "baseline"} & set(raw):
@@ -148,6 +156,13 @@ def _policy(path: Path, raw: dict[str, Any], sha256: str) -> Policy:
             live_acceptance=two.get("live_acceptance"),
         ),
     )
+
+
+def _current(raw: dict[str, Any], *, where: str) -> dict[str, Any]:
+    try:
+        return KIND.current(raw, where=where)
+    except CorruptError as err:
+        raise UsageError(err.what, where=err.where, expected=err.expected, found=err.found, hint=err.hint) from err
 
 
 def _acceptance(raw: dict[str, Any] | None) -> AcceptanceRule | None:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from forgepack.errors import CorruptError, UsageError
+from forgepack.release.gate_policy import KIND
 from forgepack.release.replay_reading import DrafterResult, Quantity, ReportFile
 
 
@@ -29,7 +30,7 @@ def policy_template(file: ReportFile, drafter_sha256: str | None) -> dict[str, A
     if not found:
         raise UsageError("the report is not about that drafter", where=str(file.path), found=drafter_sha256)
     policy: dict[str, Any] = {
-        "schema": "forgepack.gate_policy/1",
+        "schema": KIND.schema,
         "name": f"release rule on {report.workload}",
         "workload": {
             "name": report.workload,

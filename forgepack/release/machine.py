@@ -107,7 +107,7 @@ def _core_ml() -> Condition:
 
 
 def _imported(name: str, code: str, *, state: State, hint: str) -> Condition:
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-P", "-c", code]  # nothing of the current folder is imported
     try:
         run = subprocess.run(command, capture_output=True, timeout=_IMPORT_SECONDS, check=False)
     except subprocess.TimeoutExpired:

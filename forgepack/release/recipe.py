@@ -22,6 +22,7 @@ class BuildRecipe:
     """One release: profile, inputs, output, and the steps' options. ``work`` keeps what lies between the steps.
 
     ``root`` is the target's release root, where its licence lies; ``created`` the only date in the package.
+    ``offline`` takes the checkpoint as its lock says, without a hub: also one that was adopted.
     """
 
     profile: Profile
@@ -39,6 +40,7 @@ class BuildRecipe:
     depth: Depth
     strict: bool
     created: int
+    offline: bool = False
 
     @property
     def quant(self) -> Path:

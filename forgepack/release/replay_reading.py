@@ -20,7 +20,7 @@ from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.drafter.statistics import Interval, Tally, estimate
 from forgepack.errors import CorruptError, MissingError, UsageError
-from forgepack.release.replay_report import SCHEMA_NAME
+from forgepack.release.replay_report import KIND, SCHEMA_NAME
 
 MAX_BYTES = 64 << 20
 MAX_FAULTS = 20
@@ -101,6 +101,10 @@ def read_replay_report(path: Path) -> ReportFile:
         found = f"{err.what}: {err.found}" if data else "an empty file"
         fault = ReportFault(kind="REPORT-UNPARSABLE", where=str(path), expected="a replay's report", found=found)
         return ReportFile(path=path, sha256=digest, report=None, faults=(fault,))
+    try:
+        raw = KIND.current(raw, where=str(path)) if "schema" in raw else raw
+    except CorruptError as err:
+        return ReportFile(path=path, sha256=digest, report=None, faults=(_version_fault(err),))
     faults = [*_nulls(raw), *map(_fault_of, schema_faults(raw, SCHEMA_NAME))]
     if not faults:
         faults = list(_contradictions(raw))
@@ -110,6 +114,11 @@ def read_replay_report(path: Path) -> ReportFile:
         report=None if faults else _report(raw),
         faults=tuple(faults[:MAX_FAULTS]),
     )
+
+
+def _version_fault(error: CorruptError) -> ReportFault:
+    expected, found = error.expected or "", f"{error.found}: {error.what}; {error.hint}"
+    return ReportFault(kind="REPORT-SCHEMA", where="$.schema", expected=expected, found=found)
 
 
 def _nulls(value: Any, path: str = "$") -> Iterator[ReportFault]:

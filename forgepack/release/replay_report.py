@@ -17,6 +17,7 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.target import Target
 from forgepack.artifacts.traces import TraceSet
 from forgepack.canonical import digest_json
+from forgepack.document import DocumentKind
 from forgepack.drafter.buckets import Bucket, RingEffect, by_position, ring_effect
 from forgepack.drafter.comparison import Measured
 from forgepack.drafter.open import OpenedDrafter
@@ -25,7 +26,7 @@ from forgepack.drafter.statistics import BOOTSTRAP_ROUNDS, BOOTSTRAP_SEED, CONFI
 from forgepack.errors import MissingError
 from forgepack.profile import Profile
 
-SCHEMA = "forgepack.replay/1"
+KIND = DocumentKind(name="forgepack.replay", title="report of a replay", remake="replay again", code="replay-report")
 SCHEMA_NAME = "replay"
 Fit = Literal["matches", "differs", "absent"]
 
@@ -94,7 +95,7 @@ def replay_json(run: Run) -> dict[str, Any]:
     reference = run.measured[0].result
     named = {} if run.workload is None else {"workload": run.workload}
     return {
-        "schema": SCHEMA,
+        "schema": KIND.schema,
         "tool": {"name": "forgepack", "version": __version__},
         "profile": {"name": run.profile.name, "sha256": run.profile.digest},
         **named,

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import parse_object, sha256_hex
+from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, MissingError, UsageError
 
+KIND = DocumentKind(
+    name="forgepack.timings", title="timings", remake="forgepack schema timings tells the form", code="timings"
+)
 SCHEMA_NAME = "timings"
 
 
@@ -56,9 +59,9 @@ def read_timings(path: Path) -> TimingsFile:
         raise UsageError("no such timings", where=str(path), hint="forgepack schema timings tells the form") from err
     digest = sha256_hex(data)
     try:
-        raw: dict[str, Any] = parse_object(data, where=str(path))
+        raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
     except CorruptError as err:
-        fault = (str(path), "timings as JSON", err.what)
+        fault = (err.where or str(path), err.expected or "timings as JSON", f"{err.found or 'nothing'}: {err.what}")
         return TimingsFile(path=path, sha256=digest, timings=None, faults=(fault,))
     faults = tuple((fault.path, fault.message, fault.found) for fault in schema_faults(raw, SCHEMA_NAME))
     timings = None

@@ -20,7 +20,7 @@ from forgepack.verify.hashing import Digests, hash_files, planned_files
 from forgepack.verify.input_set import Tree
 from forgepack.verify.inputs import Input, Parsed
 from forgepack.verify.layout import Layout, empty_layout
-from forgepack.verify.readers import read_object
+from forgepack.verify.readers import read_record
 from forgepack.verify.report import Depth
 from forgepack.verify.sources import Sources, absolute, demand_folder, demand_sources
 from forgepack.verify.subject import Pair
@@ -112,7 +112,7 @@ class Bundle(Pair):
         root = self.root
         self.release: Input[Release] = self._file("release", root / RELEASE_FILE, _read_release)
         self.bundle_tree = self._tree("bundle_tree", root)
-        self.record: Input[Mapping[str, Any]] = self._optional("record", root / RECORD_FILE, read_object)
+        self.record: Input[Mapping[str, Any]] = self._optional("record", root / RECORD_FILE, read_record)
         self.sums: Input[Mapping[str, str]] = self._optional("sums", root / SUMS_FILE, _read_sums)
 
     def _optional(self, name: str, path: Path, read: Any) -> Input[Any]:

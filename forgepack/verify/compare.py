@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from forgepack.canonical import identical, same
+from forgepack.equality import identical, same
 from forgepack.verify.report import Finding
 
 __all__ = ["differing", "identical", "lookup", "same", "shown"]

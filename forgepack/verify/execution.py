@@ -176,7 +176,7 @@ def compare_outputs(
         found, outputs = run.measure(session, expected, feat_scale)
         deviations += found
         drafts += outputs
-    reference = drafter.drafts(batch, pool, ring)
+    reference = drafter.select(hidden, batch.anchors, pool)
     agreeing = sum(bool(np.array_equal(a, b)) for a, b in zip(drafts, reference, strict=True))
     return Execution(deviations=tuple(deviations), blocks=batch.blocks, agreeing=agreeing)
 

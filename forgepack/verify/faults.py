@@ -24,11 +24,10 @@ def finding_of(err: ForgepackError, pair: Pair) -> Finding:
 
 def reported(pair: Pair, ident: str) -> Iterator[Finding]:
     """Yield every error that rule ``ident`` owns among those that reading the pair at its depth gave."""
-    for source in pair.inputs():
-        if source.depth <= pair.depth:
-            for err in source.findings:
-                if owner_of(err.code) == ident:
-                    yield finding_of(err, pair)
+    for source in pair.judged():
+        for err in source.findings:
+            if owner_of(err.code) == ident:
+                yield finding_of(err, pair)
 
 
 def unowned(pair: Pair) -> Iterator[Finding]:

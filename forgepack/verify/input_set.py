@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +30,10 @@ class InputSet:
         """Return every input, in the order of their definition."""
         return tuple(value for value in vars(self).values() if isinstance(value, Input))
 
+    def judged(self) -> Iterator[Input[Any]]:
+        """Yield the inputs whose faults count: those of this depth, and deeper ones that a rule had to look at."""
+        return (source for source in self.inputs() if source.depth <= self.depth or source.settled)
+
     def input(self, name: str) -> Input[Any]:
         """Return the input of that name."""
         found = getattr(self, name)
@@ -47,7 +51,7 @@ class InputSet:
 
     def failures(self) -> list[Failure]:
         """Return what kept inputs at this depth from being read at all."""
-        found = [err for source in self.inputs() if source.depth <= self.depth for err in source.stoppers]
+        found = [err for source in self.judged() for err in source.stoppers]
         return [failure_of(err, self.show(err.where or "")) for err in found]
 
     def _file(

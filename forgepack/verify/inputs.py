@@ -1,4 +1,6 @@
-"""Inputs of a verification, read at most once, each remembering its value or why it has none.
+"""Inputs of a verification, each read at most once by whichever thread asks first.
+
+An input remembers its value or why it has none.
 
 A reader's error is data here: it becomes one finding of the rule that owns its code, and rules that need the input
 are not evaluated because of it.
@@ -6,6 +8,7 @@ are not evaluated because of it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -47,10 +50,17 @@ class Input(Generic[T]):
         self.depth = depth
         self._reader = read
         self._absent = absent
+        # An input may ask for others while it is read, never for itself: a thread waits for a reader, not in a ring.
+        self._reading = threading.Lock()
         self._done = False
         self._value: T | None = None
         self._faults: tuple[ForgepackError, ...] = ()
         self._blocker: Input[Any] | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the input was read, or found to have no value."""
+        return self._done
 
     @property
     def value(self) -> T:
@@ -98,7 +108,12 @@ class Input(Generic[T]):
         """Read the input now, if it was not read yet; what came of it is told by the other members."""
         if self._done:
             return
-        self._done = True
+        with self._reading:
+            if not self._done:
+                self._read()
+                self._done = True
+
+    def _read(self) -> None:
         if self._absent is not None:
             return
         try:

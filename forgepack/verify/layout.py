@@ -19,6 +19,16 @@ NOTICE_FILE = "NOTICE"
 COMPILED_SUFFIXES = (".aimodelc", ".aimodelx")
 
 
+# What people name in place of a package, by a file that only it has.
+_TAKEN_FOR = {
+    "release.json": "it is a whole release: name it by --bundle, without --target",
+    "main.mlirb": "it is an asset: name the folder that holds it",
+    "drafter_quant.safetensors": "it is a quantized drafter: forgepack emit makes the package of it",
+    "checkpoint.lock.json": "it is a checkpoint: forgepack quantize and emit make the package of it",
+    "coreai": "it is a target: name it by --target, and the drafter folder of forgepack emit",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The package's parts by name. ``stem`` is shared by asset and sidecar; ``expected`` is the profile's stem.
@@ -73,10 +83,17 @@ def find_layout(root: Path, entries: Sequence[Entry], stem: str) -> Layout:
             where=str(root),
             expected=f"{stem}{SUFFIX} and {stem}.json",
             found=_listing(top),
-            hint="name the drafter folder that forgepack emit wrote",
+            hint=_hint(top),
         )
     chosen = stem if f"{stem}{SUFFIX}" in assets or not assets else assets[0].removesuffix(SUFFIX)
     return Layout(root=root, stem=chosen, expected=stem, assets=assets, compiled=compiled, coreml=coreml)
+
+
+def _hint(top: Sequence[str]) -> str:
+    """Return what to name instead, by what the folder is taken for."""
+    return next(
+        (hint for name, hint in _TAKEN_FOR.items() if name in top), "name the drafter folder of forgepack emit"
+    )
 
 
 def empty_layout(root: Path, stem: str) -> Layout:

@@ -9,7 +9,9 @@ from typing import Any
 from forgepack.artifacts.aimodel import AssetFiles, read_asset_files
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.mlpackage import coreml_folder, coreml_sidecar
+from forgepack.artifacts.release_record import KIND as RECORD
 from forgepack.artifacts.safetensors_file import SafetensorsFile, inspect_safetensors
+from forgepack.artifacts.sidecar import current_sidecar
 from forgepack.canonical import parse_object
 from forgepack.errors import CorruptError, MissingError
 from forgepack.verify.inputs import Parsed
@@ -23,6 +25,15 @@ def read_object(path: Path) -> Mapping[str, Any]:
     return parse_object(read_bounded(path), where=str(path))
 
 
+def read_record(path: Path) -> Mapping[str, Any]:
+    """Read forgepack.json in today's form; one that can't be brought to it is left as it is, for rule CTR052."""
+    raw = read_object(path)
+    try:
+        return RECORD.current(raw, where=str(path))
+    except CorruptError:
+        return raw
+
+
 def read_sidecar(path: Path) -> Mapping[str, Any]:
     """Read the sidecar; one that belongs to a Core ML package is refused as that, not key by key."""
     raw = read_object(path)
@@ -30,7 +41,7 @@ def read_sidecar(path: Path) -> Mapping[str, Any]:
     if reason is not None:
         what = "the sidecar belongs to a Core ML package"
         raise CorruptError(what, where=str(path), expected="W, T, R, entries", found=reason, code="coreml-sidecar")
-    return raw
+    return current_sidecar(dict(raw), where=str(path))
 
 
 def read_binding(sidecar: Mapping[str, Any], path: Path) -> Mapping[str, Any]:

@@ -69,6 +69,11 @@ class Rule:
         """The letters of the id."""
         return self.id.rstrip("0123456789")
 
+    @property
+    def tells_readers_faults(self) -> bool:
+        """Whether it reports errors of readers: for it, all other rules must have read what they look at."""
+        return bool(self.codes) or self.id == CATCH_ALL
+
 
 def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
     ident: str,

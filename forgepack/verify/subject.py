@@ -6,7 +6,7 @@ never read a file over 1 MB in whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,7 +26,13 @@ from forgepack.artifacts.target import (
     read_embedding,
     read_manifest,
 )
-from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
+from forgepack.artifacts.tokenizer import (
+    TOKENIZER_FILE,
+    Tokenizer,
+    TokenizerFiles,
+    read_tokenizer,
+    read_tokenizer_files,
+)
 from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.artifacts.tree import walk
 from forgepack.profile import Profile
@@ -132,8 +138,12 @@ class Pair(InputSet):
         self.target_config: Input[TargetConfig] = self._file("target_config", model / CONFIG_FILE, read_target_config)
         self.embedding: Input[Embedding] = self._file("embedding", model / EMBEDDING_FILE, read_embedding)
         self.manifest: Input[Manifest] = self._file("manifest", build / MANIFEST_FILE, lambda _: read_manifest(build))
+        tokenizer = model / TOKENIZER_FILE
+        self.tokenizer_files: Input[TokenizerFiles] = self._file(
+            "tokenizer_files", tokenizer, lambda _: read_tokenizer_files(model), depth=Depth.HASH
+        )
         self.tokenizer: Input[Tokenizer] = self._file(
-            "tokenizer", model / "tokenizer.json", lambda _: read_tokenizer(model), depth=Depth.HASH
+            "tokenizer", tokenizer, lambda _: read_tokenizer(model), depth=Depth.LINEAGE
         )
         self.packages: Input[Mapping[str, AssetFiles]] = Input("packages", self._read_packages)
         self.export_tree: Input[Tree] = self._tree("export_tree", export, absent=NO_EXPORT)
@@ -231,17 +241,23 @@ class Pair(InputSet):
         return reading
 
     def read_ahead(self) -> None:
-        """Read what takes long at this depth two at a time: programs in their children, the bytes meanwhile."""
-        if self.depth < Depth.LINEAGE:
+        """Read what takes long at this depth: programs in one child after another, all bytes meanwhile."""
+        if self.depth < Depth.HASH:
             return
-        for shared in (self.asset, self.manifest, self.packages, self.binding, self.head):
-            shared.settle()
-        slow = (self.program, self.target_programs, self.export_digest)
+        # The tokenizer's many small objects come when no child holds a large constant.
+        programs: list[Input[Any]] = [self.program, self.target_programs, self.tokenizer]
+        contents: list[Input[Any]] = [self.digests, self.export_digest]
         with ThreadPoolExecutor(2) as pool:
-            pending = [pool.submit(one.settle) for one in slow]
-            pending.append(pool.submit(lineage.settle_expected, self.profile.geometry, self.profile.recipe))
-            for one in pending:
-                one.result()
+            lanes = [pool.submit(self._settle, lane) for lane in (programs, contents)]
+            if self.depth >= Depth.LINEAGE:
+                lineage.settle_expected(self.profile.geometry, self.profile.recipe)
+            for lane in lanes:
+                lane.result()
+
+    def _settle(self, inputs: Sequence[Input[Any]]) -> None:
+        for one in inputs:
+            if one.depth <= self.depth:
+                one.settle()
 
     def _read_packages(self) -> Parsed[Mapping[str, AssetFiles]]:
         manifest = self.manifest.value

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 
-_BLOCK = 16 << 20
+# Values of a block stay in the processor's cache between two looks at them.
+_BLOCK = 256 << 10
 _PARTS = 4
 # The exponent's bits: all set in an infinity or NaN.
 _EXPONENT: dict[str, tuple[Any, int]] = {
@@ -52,11 +53,15 @@ def nonfinite(weight: Weight) -> tuple[int, int] | None:
         return None
     kind, mask = _EXPONENT[weight.dtype]
     bits = weight.raw().view(kind)
+    exponents = np.empty(min(bits.size, _BLOCK), kind)
     count, first = 0, -1
     for start in range(0, bits.size, _BLOCK):
-        bad = np.flatnonzero((bits[start : start + _BLOCK] & kind(mask)) == kind(mask))
-        if bad.size and first < 0:
-            first = start + int(bad[0])
+        block = bits[start : start + _BLOCK]
+        found = np.bitwise_and(block, kind(mask), out=exponents[: block.size])
+        if int(found.max()) != mask:
+            continue
+        bad = np.flatnonzero(found == kind(mask))
+        first = start + int(bad[0]) if first < 0 else first
         count += int(bad.size)
     return (count, first) if count else None
 

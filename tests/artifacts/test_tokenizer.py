@@ -93,8 +93,8 @@ def test_chat_template_has_its_own_digest(tmp_path: Path) -> None:
     two = read_tokenizer(write(tmp_path / "2", BASE, chat_template="y", bos=True))
     assert (True, True, False) == (
         one.semantic_sha256 == two.semantic_sha256,
-        one.settings_sha256 == two.settings_sha256,
-        one.template_sha256 == two.template_sha256,
+        one.files.settings_sha256 == two.files.settings_sha256,
+        one.files.template_sha256 == two.files.template_sha256,
     )
 
 
@@ -107,6 +107,7 @@ def test_chat_template_has_its_own_digest(tmp_path: Path) -> None:
         changed(model__vocab={"a": "0"}),
         changed(model__vocab={"a": -1}),
         changed(model__vocab={"a": True}),
+        changed(model__vocab={"a": 1 << 24}),
         changed(model__vocab={"a": 0, "b": 0}),
         changed(added_tokens={"id": 4}),
         changed(added_tokens=[{"id": 0, "content": "other"}]),

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.operations import Rows, count_operations
+from benchmarks.operations import count_operations
 from benchmarks.scales import make_scale
 from forgepack.geometry import Geometry, lut_matrices
 from forgepack.profile import load_profile
+from forgepack.quantize.steps import Rows
 
 # 32 sequences of 256 new tokens: about 2,500 blocks of 8 rows, 11,200 context rows.
 ROWS = Rows(context=11_200, block=20_160, held_out_context=0, held_out_block=0)

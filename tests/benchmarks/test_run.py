@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from benchmarks.ceilings import QUICK, as_json, best_of, measure_ceilings
-from benchmarks.run import Bench, bench_quantize, count_rows, parse_arguments
+from benchmarks.run import Bench, bench_quantize, parse_arguments, walked_rows
 from benchmarks.synthetic import Release
 from forgepack.artifacts.traces import read_traces
 
@@ -34,7 +34,7 @@ def test_quantize_is_measured_with_its_phases(small_release: Release) -> None:
 
 def test_rows_are_those_of_the_schedule(small_release: Release) -> None:
     """Eight rows a walked block, and the committed context rows."""
-    rows = count_rows(small_release)
+    rows = walked_rows(small_release)
     traces = read_traces(small_release.traces("calibration"), small_release.scale.profile.geometry)
     assert 8 * traces.blocks == rows.block
     assert sum(s.context_rows for s in traces.sequences) == rows.context

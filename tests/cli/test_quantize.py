@@ -69,6 +69,36 @@ def test_dry_run_writes_nothing(pair: Path, tmp_path: Path, capfd: pytest.Captur
     assert (rows["calibration"]["blocks"], rows["held_out"]["blocks"]) == (down["rows"], down["held_out_rows"])
 
 
+def test_dry_run_prints_the_steps(pair: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Every matrix stands in the order of the work, numbered by step, with rows, operations and memory."""
+    assert quantize(pair, tmp_path / "q", "--dry-run", "--json") == 0
+    planned = json.loads(capfd.readouterr().out)
+    names = [name for step in planned["steps"] for name in step["matrices"]]
+    assert sorted(planned["matrices"]) == sorted(names)
+    assert ["fc.weight"] == planned["steps"][0]["matrices"]
+    assert max(step["memory"] for step in planned["steps"]) == planned["memory"]
+    assert sum(step["operations"] for step in planned["steps"]) == pytest.approx(planned["operations"])
+    assert quantize(pair, tmp_path / "q", "--dry-run") == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert names == [line[4:].split()[0] for line in lines[1 : len(names) + 1]]
+    numbers = [int(line[:4]) for line in lines[1 : len(names) + 1] if line[:4].strip()]
+    assert list(range(1, len(planned["steps"]) + 1)) == numbers
+    assert f"{planned['disk']['needed']:,} bytes while it runs" in lines[-2]
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_dry_run_on_a_small_disk_ends_in_code_5(
+    pair: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is printed all the same, then what the disk lacks."""
+    usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    assert quantize(pair, tmp_path / "q", "--dry-run") == 5
+    out, err = capfd.readouterr()
+    assert "dry run: nothing was written" in out
+    assert "1,000 bytes free" in err
+
+
 def broken_lock(pair: Path, root: Path) -> Path:
     folder = shutil.copytree(pair / "checkpoint", root / "checkpoint")
     data = bytearray((folder / "model.safetensors").read_bytes())

@@ -21,6 +21,7 @@ NAMES = [
     "coreai.authoring:AIModelAsset.executable",
     "coreai.authoring:AIProgram._from_mlir_module",
     "coreai.authoring:AIProgram._save_bytecode",
+    "coreai.authoring:Context()._mlir_context",
     "coreai.authoring:OSVersion.v27",
     "coreai.authoring:Value._from_mlir",
     "coreai.authoring:Value._to_mlir",
@@ -29,12 +30,20 @@ NAMES = [
     "coreai._compiler.dialects._coreai_ops_gen:ConstantOp",
     "coreai._compiler.dialects._coreai_ops_gen:OutputOp",
     "coreai._compiler.ir:DenseResourceElementsAttr.get_from_buffer",
+    "coreai._compiler.ir:DenseResourceElementsAttr.isinstance",
+    "coreai._compiler.ir:F16Type.get",
+    "coreai._compiler.ir:F32Type.get",
+    "coreai._compiler.ir:InsertionPoint",
+    "coreai._compiler.ir:IntegerType.get_signed",
     "coreai._compiler.ir:IntegerType.get_unsigned",
+    "coreai._compiler.ir:Location.unknown",
+    "coreai._compiler.ir:Module.create",
     "coreai._compiler.ir:RankedTensorType.get",
     "coreai._compiler.passmanager:PassManager.parse",
     "coreai._compiler._mlir_libs._coreaiIR._bindings.compiler:run_pre_compilation_rewrite",
     "coreai._compiler._mlir_libs._coreaiIR._bindings.compiler:load_module_from_bytecode",
     "coreai._compiler._mlir_libs._coreaiIR._bindings.compiler:copy_constant_value_to_array",
+    "coreai.runtime:NDArray",
     "coreai._version:PACKAGE_NAME",
     "coreai._version:__version__",
 ]
@@ -52,7 +61,8 @@ def test_private_name_exists(name: str) -> None:
     else:
         value = importlib.import_module(module)
     for part in path.split("."):
-        value = getattr(value, part)
+        value = getattr(value, part.removesuffix("()"))
+        value = value() if part.endswith("()") else value
     assert value is not None
 
 

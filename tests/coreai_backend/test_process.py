@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +15,7 @@ import pytest
 from forgepack.coreai_backend.process import Child, DamagedAssetError, Limits
 from forgepack.errors import NumericsError, PlatformError
 
+ROOT = Path(__file__).resolve().parents[2]
 MODULE = "tests.coreai_backend.misbehaving_child"
 
 
@@ -77,3 +83,31 @@ def test_a_child_that_does_not_start_is_the_platforms_fault() -> None:
         Child("tests.coreai_backend.no_such_module", subject="the asset", limits=Limits(memory=6 << 30))
     assert caught.value.code == "reader-start"
     assert "no_such_module" in str(caught.value.found)
+
+
+ORPHANED = """
+import sys
+from forgepack.coreai_backend.process import Child, Limits
+with Child(sys.argv[1], subject="the asset", limits=Limits(memory=6 << 30)) as child:
+    print(child._process.pid, flush=True)
+    child.ask({"command": "do", "kind": "hang"}, seconds=600)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for the child in /proc")
+def test_a_child_ends_with_its_parent() -> None:
+    """A parent that is killed leaves no child that goes on writing."""
+    command = [sys.executable, "-c", ORPHANED, MODULE]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True)
+    assert parent.stdout is not None
+    orphan = Path("/proc", parent.stdout.readline().strip(), "cmdline")
+    assert MODULE in orphan.read_text()
+    parent.kill()
+    parent.communicate()
+    for _ in range(3000):
+        if not orphan.exists() or not orphan.read_text():  # a zombie has no command line
+            break
+        time.sleep(0.01)
+    else:
+        os.kill(int(orphan.parent.name), signal.SIGKILL)
+        pytest.fail("the child lives on without its parent")

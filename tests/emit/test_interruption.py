@@ -1,7 +1,10 @@
-"""A run that is killed leaves the old state; the next run removes its traces and gives the same bytes."""
+"""A run that is killed or disturbed leaves the old state; the next one removes its traces, its bytes the same."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,8 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.emit.package import emit_package
+from benchmarks.torture import emit_victim, torture
+from forgepack.emit.package import Progress, emit_package
+from forgepack.errors import ForgepackError
 from tests.emit.conftest import Emitted
+from tests.emit.inputs import Pair, profile_json, write_quant
+from tests.emit.synthetic import ODD
 from tests.emit.test_package import EMIT, ROOT, tree
 
 
@@ -28,3 +35,64 @@ def test_sigkill_leaves_the_old_state(odd: Emitted, tmp_path: Path, sight: str) 
         emit_package(odd.pair.read(), out, profile=odd.pair.profile)
     assert tree(odd.result.root) == tree(out)
     assert [path.name for path in tmp_path.iterdir()] == ["drafter"]
+
+
+def test_kills_at_random_moments_leave_nothing_half(odd: Emitted, tmp_path: Path) -> None:
+    """A sample of ``make torture`` on a synthetic pair; the older package was made of another mask scale."""
+    for name in ("checkpoint", "target", "quant"):
+        shutil.copytree(odd.pair.root / name, tmp_path / "pair" / name)
+    older = Pair(root=tmp_path / "pair", profile=odd.pair.profile, weights=odd.pair.weights)
+    write_quant(older, recipe__mask_scale={"calibration": 0.7, "deployment": 0.65})
+    profile = tmp_path / "profile.json"
+    profile.write_text(json.dumps(profile_json(ODD)))
+    victim = emit_victim(
+        odd.pair.quant,
+        older.quant,
+        checkpoint=odd.pair.checkpoint,
+        target=odd.pair.target,
+        profile=str(profile),
+    )
+    (tmp_path / "t").mkdir()
+    outcome = torture(victim, tmp_path / "t", rounds=6, seed=1)
+    assert ([], 6) == (outcome.faults, outcome.kills)
+
+
+CHANGED = [
+    ("quant/drafter_quant.safetensors", "size"),
+    ("quant/drafter_quant.safetensors", "size and time"),
+    ("checkpoint/model.safetensors", "size and time"),
+    ("checkpoint/NOTICE", "size and time"),
+    ("checkpoint/NOTICE", "nothing"),
+    ("target/model/embed_tokens_fp16.npy", "size and time"),
+    ("target/export/mix25_synthetic/lm_head.safetensors", "size and time"),
+    ("target/export/mix25_synthetic/lm_head.safetensors", "nothing"),
+]
+
+
+@pytest.mark.parametrize(("changed", "kept"), CHANGED)
+def test_an_input_that_changes_while_it_is_read_publishes_nothing(
+    odd: Emitted, tmp_path: Path, changed: str, kept: str
+) -> None:
+    """Rewritten, replaced under the same time, or removed after it was judged: code 4, the old output stays."""
+    shutil.copytree(odd.pair.root, tmp_path / "pair", ignore=shutil.ignore_patterns("drafter"))
+    pair = Pair(root=tmp_path / "pair", profile=odd.pair.profile, weights=odd.pair.weights)
+    path, out = pair.root / changed, tmp_path / "d"
+    touched: list[Progress] = []
+    out.mkdir()
+    (out / "old").write_bytes(b"old")
+
+    def disturb(now: Progress) -> None:
+        if now.step == "author the asset" and not touched:
+            touched.append(now)
+            status, data = path.stat(), path.read_bytes()
+            path.unlink()
+            if kept != "nothing":
+                path.write_bytes(data[:-1] + b"x")
+            if kept == "size and time":
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    with pytest.raises(ForgepackError) as caught:
+        emit_package(pair.read(), out, profile=pair.profile, force=True, report=disturb)
+    assert (4, True) == (caught.value.exit_code, changed in str(caught.value.where)), caught.value
+    assert tree(out) == {"old": b"old"}
+    assert ["d", "pair"] == sorted(path.name for path in tmp_path.iterdir())

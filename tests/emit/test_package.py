@@ -36,6 +36,7 @@ from tests.emit.inputs import (
 )
 from tests.emit.synthetic import ODD
 
+CODEBOOK = "candidate_selector.successor_codebook"
 ROOT = Path(forgepack.__file__).parent.parent
 
 
@@ -281,11 +282,17 @@ def test_a_target_without_head_package_is_taken(pair: Pair) -> None:
     assert "dflash2_lut4_gptq.json" in emit(pair)
 
 
-def test_a_weight_that_is_not_finite_is_refused(pair: Pair) -> None:
-    """A NaN in a norm ends in NumericsError that names the constant; the old package stays."""
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("norm.weight", "norm"), (CODEBOOK, f"model.safetensors: {CODEBOOK}")],
+    ids=["norm", "codebook"],
+)
+def test_a_weight_that_is_not_finite_is_refused(pair: Pair, name: str, where: str, value: float) -> None:
+    """In a constant of the asset or in a codebook it ends in NumericsError that names it; the old package stays."""
     path = pair.checkpoint / "model.safetensors"
     tensors = {name: np.array(read_safetensors(path).array(name)) for name in read_safetensors(path).tensors}
-    tensors["norm.weight"][5] = np.nan
+    tensors[name].reshape(-1)[5] = value
     write_tensors(path, tensors)
     lock_checkpoint(pair.checkpoint)
     write_quant(pair)
@@ -293,7 +300,7 @@ def test_a_weight_that_is_not_finite_is_refused(pair: Pair) -> None:
     (pair.root / "drafter" / "old").write_bytes(b"old")
     with pytest.raises(NumericsError) as caught:
         emit(pair, force=True)
-    assert caught.value.where == "norm"
+    assert str(caught.value.where).endswith(where)
     assert tree(pair.root / "drafter") == {"old": b"old"}
 
 

@@ -17,7 +17,6 @@ import pytest
 from forgepack.errors import HubError, UsageError
 from forgepack.hub import FetchRequest, HubClient, HubSettings, fetch_checkpoint
 from forgepack.hub import session as hub_session_module
-from forgepack.hub.faults import http_library
 from forgepack.hub.session import hub_session, origin_of
 from forgepack.miniature.loopback import LoopbackHub
 from tests.hub.bench import COMMIT, FILES, PROFILE, REPO, Bench, expected_tree, tree_of
@@ -375,54 +374,3 @@ def test_origins_are_compared_with_their_default_ports() -> None:
     assert origin_of("https://Hub.Example/x") == origin_of("HTTPS://hub.example:443/y?z")
     assert origin_of("http://hub.example") != origin_of("https://hub.example")
     assert origin_of("http://hub.example:1") != origin_of("http://hub.example:2")
-
-
-def test_canary_private_names_of_the_client() -> None:
-    """What this tool uses beyond the client's documented names is still there and still means the same."""
-    import inspect
-
-    from huggingface_hub import HfApi, constants, errors, get_hf_file_metadata, get_session, set_client_factory
-    from huggingface_hub.utils import _http, build_hf_headers
-
-    assert callable(_http._GLOBAL_CLIENT_FACTORY)
-    assert isinstance(constants.HF_HUB_DISABLE_TELEMETRY, bool)
-    assert isinstance(constants.ENDPOINT, str)
-    original = _http._GLOBAL_CLIENT_FACTORY
-    client = get_session()
-    assert {"request"} <= set(client.event_hooks)
-    assert callable(client.send)
-    set_client_factory(original)
-    assert original is _http._GLOBAL_CLIENT_FACTORY
-    library = http_library()
-    for name in (
-        "TransportError",
-        "TimeoutException",
-        "TooManyRedirects",
-        "UnsupportedProtocol",
-        "LocalProtocolError",
-    ):
-        assert issubclass(getattr(library, name), library.HTTPError)
-    for name in ("InvalidURL", "StreamError"):
-        assert issubclass(getattr(library, name), Exception)
-    assert issubclass(errors.HfHubHTTPError, OSError)
-    for function, names in (
-        (get_hf_file_metadata, {"token", "timeout", "endpoint", "library_name", "library_version"}),
-        (build_hf_headers, {"token", "library_name", "library_version"}),
-        (HfApi.list_repo_tree, {"recursive", "revision"}),
-        (HfApi.model_info, {"revision", "timeout"}),
-    ):
-        assert names <= set(inspect.signature(function).parameters)
-
-
-def test_canary_the_client_sends_through_the_guarded_session(bench: Bench) -> None:
-    """Listing, metadata and model info all use get_session: a fault reaches us after one request, not six."""
-    bench.hub.fault("GET", "/tree/", status=503)
-    bench.hub.fault("HEAD", "", status=503)
-    settings = HubSettings(endpoint=bench.hub.url, token=False)
-    with HubClient(settings) as client:
-        with pytest.raises(HubError):
-            client.list_files(REPO, COMMIT)
-        file = client.list_files(REPO, COMMIT)["NOTICE"]
-        with pytest.raises(HubError), client.open(REPO, COMMIT, file, 0):
-            pass
-    assert 3 == len(bench.hub.log)

@@ -9,16 +9,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from benchmarks.torture import Victim, torture
+from benchmarks.torture import quantize_victim, torture
 from forgepack.artifacts.quant import read_quant
 from forgepack.cli.main import run
 from forgepack.errors import ForgepackError
+from forgepack.quantize.progress import Progress
 from forgepack.quantize.recipe import Options
-from forgepack.quantize.run import Progress, quantize
+from forgepack.quantize.run import quantize
 from forgepack.staging import work_folder
 from tests.synthetic import GEOMETRY, make_profile, profile_json
 from tests.synthetic_files import open_sources, write_pair
@@ -29,6 +31,8 @@ from forgepack.cli.main import run
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 sys.exit(run(sys.argv[2:]))
 """
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # The first run loads every module while the interpreter's own files can still be read.
 DROPPED = """
@@ -79,33 +83,85 @@ def test_a_killed_run_goes_on(pair: Path, tmp_path: Path, parts: int) -> None:
     assert not work_folder(out).exists()
 
 
-@pytest.mark.parametrize("changed", ["bound.npz", "checkpoint/model.safetensors"])
-def test_a_source_that_changes_while_it_is_read_publishes_nothing(tmp_path: Path, changed: str) -> None:
-    """An input touched after the first matrix ends the run in code 4, and an old output stays as it was."""
+def overwritten(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")
+    os.utime(path, ns=(1, 1))
+
+
+def replaced(path: Path) -> None:
+    """Put other bytes of the same size and time under the name, as a synchronising tool would."""
+    status, other = path.stat(), path.with_name("other")
+    other.write_bytes(path.read_bytes()[:-1] + b"x")
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    other.replace(path)
+
+
+def removed(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("change", [overwritten, replaced, removed])
+@pytest.mark.parametrize(
+    "changed", ["bound.npz", "checkpoint/model.safetensors", "target/model/embed_tokens_fp16.npy"]
+)
+def test_a_source_that_changes_while_it_is_read_publishes_nothing(
+    tmp_path: Path, changed: str, change: Callable[[Path], None]
+) -> None:
+    """An input changed after the first matrix ends the run in code 4, and an old output stays as it was."""
     pair, out = write_inputs(tmp_path / "pair"), tmp_path / "q"
     assert run(arguments(pair, out, "--method", "rtn")) == 0
     before = contents(out)
+    seen: list[str] = []
     sources = open_sources(pair, make_profile(), traces="bound.npz")
 
-    def touch(_: Progress) -> None:
-        with (pair / changed).open("r+b") as file:
-            file.seek(-1, os.SEEK_END)
-            file.write(b"x")
-        os.utime(pair / changed, ns=(1, 1))
+    def disturb(event: Progress) -> None:
+        if not seen:
+            change(pair / changed)
+        seen.append(event.name)
 
-    with pytest.raises(ForgepackError, match="changed") as caught:
-        quantize(sources, out, profile=make_profile(), options=Options(force=True), progress=touch)
-    assert (4, "changed") == (caught.value.exit_code, caught.value.code)
+    with pytest.raises(ForgepackError) as caught:
+        quantize(sources, out, profile=make_profile(), options=Options(force=True), progress=disturb)
+    assert (4, True) == (caught.value.exit_code, str(pair / changed) in str(caught.value.where)), caught.value
+    assert before == contents(out)
+
+
+CUT = """
+import os, sys
+from pathlib import Path
+from forgepack.quantize.recipe import Options
+from forgepack.quantize.run import quantize
+from tests.synthetic import make_profile
+from tests.synthetic_files import open_sources
+pair, out = map(Path, sys.argv[1:])
+sources = open_sources(pair, make_profile(), traces="bound.npz")
+cut = lambda _: os.truncate(pair / "checkpoint" / "model.safetensors", 5000)
+quantize(sources, out, profile=make_profile(), options=Options(force=True), progress=cut)
+"""
+
+
+def test_weights_cut_short_while_they_are_mapped_publish_nothing(tmp_path: Path) -> None:
+    """A file that shrinks under its memory map ends the process, by the system's own signal; the old output stays."""
+    pair, out = write_inputs(tmp_path / "pair"), tmp_path / "q"
+    assert run(arguments(pair, out, "--method", "rtn")) == 0
+    before = contents(out)
+    child = subprocess.run([sys.executable, "-c", CUT, pair, out], capture_output=True, check=False, cwd=ROOT)
+    assert child.returncode != 0
     assert before == contents(out)
 
 
 def test_kills_at_random_moments_leave_nothing_half(pair: Path, tmp_path: Path) -> None:
     """A sample of ``make torture`` on the synthetic pair."""
-    out = ("--traces", str(pair / "bound.npz"), "--target", str(pair / "target"), "--out")
-    victim = Victim(
-        name="quantize", arguments=("quantize", str(pair / "checkpoint"), *out), profile=str(pair / "profile.json")
+    victim = quantize_victim(
+        pair / "checkpoint",
+        traces=pair / "bound.npz",
+        target=pair / "target",
+        profile=str(pair / "profile.json"),
     )
-    assert 0 <= torture(victim, tmp_path, rounds=5, seed=1) <= 5
+    outcome = torture(victim, tmp_path, rounds=6, seed=1)
+    assert ([], 6) == (outcome.faults, outcome.kills)
+    assert {"old", "absent", "new"} >= set(outcome.places)
 
 
 @pytest.mark.parametrize("limit", [100, 3000, 30_000])

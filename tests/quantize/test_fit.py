@@ -121,12 +121,13 @@ def test_constant_rows_are_exact(pool: Pool) -> None:
     assert [0.5, 2.0, 0.25] == lut.scale.tolist()
 
 
-def test_rows_of_zeros_keep_scale_one(pool: Pool) -> None:
-    """A row with nothing in it, or less than float16 can hold, keeps the scale 1."""
+def test_rows_of_zeros_come_back_as_nothing(pool: Pool) -> None:
+    """A row with nothing in it, or less than float16 can hold, takes the least scale: no code makes it heard."""
     weight = heavy(4, 50)
     weight[1], weight[3] = 0, 1e-9
     lut = fit_weighted(weight, np.ones(50), where="w", pool=pool)
-    assert [1.0, 1.0] == lut.scale[[1, 3]].tolist()
+    assert [2.0**-24, 2.0**-24] == lut.scale[[1, 3]].tolist()
+    assert np.abs(lut.codebook).max() * 2.0**-24 < 1e-6
 
 
 def test_columns_that_count_nothing_do_not_move_the_codes(pool: Pool) -> None:

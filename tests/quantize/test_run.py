@@ -16,8 +16,9 @@ from forgepack.errors import UsageError
 from forgepack.geometry import int8_matrices, lut_matrices
 from forgepack.profile import Profile
 from forgepack.quantize import lut
+from forgepack.quantize.progress import Progress
 from forgepack.quantize.recipe import Options
-from forgepack.quantize.run import Progress, quantize
+from forgepack.quantize.run import quantize
 from forgepack.quantize.sources import Sources
 from forgepack.staging import work_folder
 from tests.quantize.naive import naive_gptq

@@ -7,18 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.miniature.scene import Scene
 from forgepack.release.bundle import make_bundle
 from tests.release.bench import bundle_inputs
-from tests.release.scenes import build_scene
 from tests.verify.conftest import build_pair
 from tests.verify.factory import tiny_profile
-
-
-@pytest.fixture(scope="session")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    """Build the miniature's good pair; it is never changed."""
-    return build_scene(tmp_path_factory.mktemp("scene"))
 
 
 @pytest.fixture(scope="session")

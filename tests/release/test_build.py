@@ -104,6 +104,22 @@ def test_second_build_makes_nothing(project: Path, build: Callable[..., Outcomes
     assert before == tree_of(project)
 
 
+def test_offline_takes_an_adopted_checkpoint(
+    project: Path, build: Callable[..., Outcomes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[fetch] offline builds from a checkpoint that was adopted; without it the hub is asked."""
+    shutil.rmtree(project / "checkpoint")
+    (project / "forgepack.toml").write_text(recipe("[fetch]\noffline = true"))
+    assert 2 == run(["-q", "build"])
+    assert "no such folder" in capsys.readouterr().err
+    adopted = str(find_miniature().checkpoint)
+    assert 0 == run(["-q", "--isolated", "fetch", "--profile", "mini", "--adopt", adopted, "--out", "checkpoint"])
+    capsys.readouterr()
+    assert "up to date" == build()["fetch"]
+    (project / "forgepack.toml").write_text(recipe("[fetch]\ntimeout = 0.1"))
+    assert 6 == run(["-q", "build"])
+
+
 def test_lock_follows_its_schema_and_tells_no_path(project: Path) -> None:
     """The lock has every input's digest and nothing of the machine."""
     lock = read_json(project / "forgepack.lock")

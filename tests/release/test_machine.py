@@ -53,6 +53,15 @@ def test_import_that_fails_is_told_by_its_last_line() -> None:
     assert ("missing", True) == (found.state, "no such symbol" in found.found)
 
 
+def test_the_current_folder_is_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that holds a module of a dependency's name is neither run nor taken for it."""
+    (tmp_path / "coreai").mkdir()
+    (tmp_path / "coreai/__init__.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    look_around(tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_dependencies_are_judged_by_their_declared_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Absent and too old ones are missing, markers of other systems are left out."""
     declared = ["numpy>=2.1", "absent-package>=1", "click>=99", 'winonly>=1; sys_platform == "win32"']

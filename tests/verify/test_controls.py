@@ -57,7 +57,7 @@ def test_forms_that_must_pass(foreign: Path, tmp_path: Path, name: str) -> None:
 
 def test_padded_vocabulary(base: Path) -> None:
     """Ids in use, vocabulary and head rows are three numbers; rows above the ids are padding and pass."""
-    report = verified(base, "hash")
+    report = verified(base, "lineage")
     assert {"pass"} == {check_of(report, ident).status for ident in ("VOC001", "VOC002", "VOC004")}
 
 

@@ -42,7 +42,7 @@ CASES = [
     Case(
         name="count of ids in the sidecar",
         change=put(SIDECAR, "forgepack", "target", "token_ids", "count", value=40),
-        depth="hash",
+        depth="lineage",
         roots=("TOK007",),
     ),
     Case(
@@ -51,13 +51,13 @@ CASES = [
     Case(
         name="one token more",
         change=put(TOKENIZER, "model", "vocab", "new", value=44),
-        depth="hash",
+        depth="lineage",
         roots=("TOK001", "VOC002"),
     ),
     Case(
         name="id past the rows",
         change=put(TOKENIZER, "model", "vocab", "new", value=48),
-        depth="hash",
+        depth="lineage",
         roots=("TOK001", "VOC002"),
     ),
     Case(

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepack.artifacts.tokenizer import id_digests
+from forgepack.artifacts.tokenizer import shortened, texts_by_id
+from forgepack.canonical import digest_runs
 from forgepack.verify.tokens import find_moved
 
 
 def record(tokens: dict[int, str], step: int = 64) -> dict[str, Any]:
     count = max(tokens, default=-1) + 1
-    return {"count": count, "step": step, "digests": "".join(id_digests(tokens, step))}
+    return {"count": count, "step": step, "digests": "".join(shortened(digest_runs(texts_by_id(tokens), step)))}
 
 
 @settings(deadline=None)

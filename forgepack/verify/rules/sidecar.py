@@ -123,10 +123,14 @@ def export_folder(pair: Pair) -> Iterator[Finding]:
     needs=("binding",),
 )
 def known_kind(pair: Pair) -> Iterator[Finding]:
-    """The binding's schema is the known one."""
-    from forgepack.artifacts.sidecar import SCHEMA
+    """The binding's schema is of a version that this tool reads; what it does not say fails too."""
+    from forgepack.artifacts.sidecar import KIND
 
-    return must_state(pair, "schema", SCHEMA)
+    error = KIND.refusal(pair.binding.value, where="forgepack")
+    if error is not None:
+        where = pair.place(pair.layout.sidecar, "forgepack.schema")
+        message = f"{error.what}; {error.hint}"
+        yield differing("forgepack.schema", where, expected=error.expected, found=error.found, message=message)
 
 
 @rule(

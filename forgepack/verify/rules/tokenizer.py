@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forgepack.artifacts.tokenizer import ID_STEP, id_digests
+from forgepack.artifacts.tokenizer import ID_STEP
 from forgepack.verify.binding import against, bound
-from forgepack.verify.compare import differing
+from forgepack.verify.compare import differing, same
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -25,10 +25,12 @@ _REMEDY = "restore tokenizer.json from the target's release"
     why="a re-ordered vocabulary has the same size: every token's text, score and draft becomes another's",
     remedy=_REMEDY,
     depth="hash",
-    needs=("binding", "tokenizer"),
+    needs=("binding", "tokenizer_files"),
 )
 def meaning(pair: Pair) -> Iterator[Finding]:
-    """Ids, texts, merges, added tokens and pipeline have the digest of meaning that the sidecar states."""
+    """tokenizer.json has the SHA-256 that the sidecar states, or else its ids, texts and merges mean the same."""
+    if not _rewritten(pair):
+        return
     tokenizer = pair.tokenizer.value
     where = pair.place(tokenizer.path)
     path = "target.tokenizer.semantic_sha256"
@@ -41,19 +43,26 @@ def meaning(pair: Pair) -> Iterator[Finding]:
             yield differing(finding.subject, where, expected=expected, found=found, message=moved.message)
 
 
+def _rewritten(pair: Pair) -> bool:
+    """Whether tokenizer.json has other bytes than the binding states: only then its meaning must be looked at."""
+    return not same(pair.tokenizer_files.value.sha256, bound(pair, "target.tokenizer.sha256"))
+
+
 @rule(
     "TOK007",
-    title="the binding's record of token ids is the tokenizer's",
-    why="it names the tokens that moved, should the tokenizer ever differ",
+    title="the binding's record of the tokenizer's meaning is the tokenizer's",
+    why="it tells a file that was written again from another one, and names the tokens that moved",
     remedy="emit the package again",
-    depth="hash",
+    depth="lineage",
     needs=("binding", "tokenizer"),
     after=("TOK001",),
 )
-def token_ids(pair: Pair) -> Iterator[Finding]:
-    """Number of ids and digests of their runs are those that the sidecar states."""
+def recorded_meaning(pair: Pair) -> Iterator[Finding]:
+    """Digest of meaning, number of ids and digests of their runs are those that the sidecar states."""
     tokenizer = pair.tokenizer.value
-    found = {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(id_digests(tokenizer.tokens))}
+    path = "target.tokenizer.semantic_sha256"
+    yield from against(pair, path, tokenizer.semantic_sha256, pair.place(tokenizer.path), subject="meaning")
+    found = {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(tokenizer.id_digests)}
     for key, value in found.items():
         yield from against(pair, f"target.token_ids.{key}", value, pair.place(tokenizer.path), subject=f"ids, {key}")
 
@@ -65,11 +74,13 @@ def token_ids(pair: Pair) -> Iterator[Finding]:
     remedy=_REMEDY,
     severity="warning",
     depth="hash",
-    needs=("binding", "tokenizer"),
+    needs=("binding", "tokenizer_files"),
     after=("TOK001",),
 )
 def rewritten(pair: Pair) -> Iterator[Finding]:
     """tokenizer.json has the SHA-256 that the sidecar states."""
+    if not _rewritten(pair):
+        return
     tokenizer = pair.tokenizer.value
     same_meaning = tokenizer.semantic_sha256 == bound(pair, "target.tokenizer.semantic_sha256")
     for finding in against(pair, "target.tokenizer.sha256", tokenizer.sha256, pair.place(tokenizer.path)):
@@ -84,11 +95,11 @@ def rewritten(pair: Pair) -> Iterator[Finding]:
     remedy="restore tokenizer_config.json from the target's release",
     severity="warning",
     depth="hash",
-    needs=("binding", "tokenizer"),
+    needs=("binding", "tokenizer_files"),
 )
 def template(pair: Pair) -> Iterator[Finding]:
     """The chat template of tokenizer_config.json has the digest that the sidecar states."""
-    tokenizer = pair.tokenizer.value
+    tokenizer = pair.tokenizer_files.value
     where = pair.place(tokenizer.path.with_name("tokenizer_config.json"), "chat_template")
     return against(pair, "target.tokenizer.template_sha256", tokenizer.template_sha256, where)
 
@@ -100,11 +111,11 @@ def template(pair: Pair) -> Iterator[Finding]:
     remedy="restore tokenizer_config.json from the target's release",
     severity="warning",
     depth="hash",
-    needs=("binding", "tokenizer"),
+    needs=("binding", "tokenizer_files"),
 )
 def settings(pair: Pair) -> Iterator[Finding]:
     """The rest of tokenizer_config.json has the digest that the sidecar states."""
-    tokenizer = pair.tokenizer.value
+    tokenizer = pair.tokenizer_files.value
     where = pair.place(tokenizer.path.with_name("tokenizer_config.json"))
     return against(pair, "target.tokenizer.settings_sha256", tokenizer.settings_sha256, where)
 
@@ -128,16 +139,15 @@ def well_formed(pair: Pair) -> Iterator[Finding]:
     why="without a binding, only the profile's digest tells a re-ordered vocabulary from the released one",
     remedy=_REMEDY,
     depth="hash",
-    needs=("tokenizer",),
+    needs=("tokenizer_files",),
     after=("TOK001", "TOK002"),
 )
 def pinned(pair: Pair) -> Iterator[Finding]:
     """tokenizer.json has the profile's SHA-256, where it pins one, or the meaning that the sidecar binds."""
-    tokenizer, expected = pair.tokenizer.value, pair.profile.target.tokenizer_sha256
+    tokenizer, expected = pair.tokenizer_files.value, pair.profile.target.tokenizer_sha256
     if expected is None or tokenizer.sha256 == expected:
         return
-    if pair.binding.available:
-        stated = bound(pair, "target.tokenizer.sha256"), bound(pair, "target.tokenizer.semantic_sha256")
-        if stated == (expected, tokenizer.semantic_sha256):
-            return  # written again: TOK002 tells
+    by_meaning = pair.binding.available and bound(pair, "target.tokenizer.sha256") == expected
+    if by_meaning and pair.tokenizer.value.semantic_sha256 == bound(pair, "target.tokenizer.semantic_sha256"):
+        return  # written again: TOK002 tells
     yield differing("tokenizer.json", pair.place(tokenizer.path), expected=expected, found=tokenizer.sha256)

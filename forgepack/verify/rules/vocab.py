@@ -58,7 +58,7 @@ def _number(value: Any) -> Any:
     title="the tokenizer's ids are those that the profile counts, and fit the rows",
     why="an id past the last row reads beyond the embedding; padding rows above the used ids are normal",
     remedy="restore tokenizer.json from the target's release",
-    depth="hash",
+    depth="lineage",
     needs=("tokenizer",),
 )
 def used_tokens(pair: Pair) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ def _mask_fault(pair: Pair, found: Any) -> str:
     title="the mask token decodes to the text that the profile pins",
     why="a re-ordered tokenizer moves the mask to another row of the embedding",
     remedy="restore tokenizer.json from the target's release",
-    depth="hash",
+    depth="lineage",
     needs=("tokenizer",),
     after=("TOK001",),
 )

@@ -1,0 +1,96 @@
+"""What to do about an error: every message ends with the next command, also where its error names none."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from forgepack.errors import (
+    ForgepackError,
+    HubError,
+    InputError,
+    InternalError,
+    OutputError,
+    PlatformError,
+    UnreadableError,
+    UsageError,
+)
+
+_NOT_ONE_OF = re.compile(r"'(.*)' is not one of ", re.DOTALL)
+
+
+def next_step(err: ForgepackError, command: str | None) -> str:
+    """Return the error's own hint, else what helps with errors of its kind."""
+    if err.hint:
+        return err.hint
+    if isinstance(err, UnreadableError):
+        return "make it readable for this user, or name another"
+    if isinstance(err, InputError):
+        there = _existing(err.where)
+        if there is not None and command != "inspect":
+            return f"forgepack inspect {shlex.quote(there)} says what is there"
+    elif isinstance(err, OutputError):
+        return "make room there or name another place, then run the same command again"
+    elif isinstance(err, HubError):
+        return "run the same command again: it resumes"
+    elif isinstance(err, PlatformError):
+        return "forgepack doctor says what is missing"
+    elif isinstance(err, InternalError):
+        return "report this with the command line and the text above"
+    return f"{help_of(command)} shows options and examples"
+
+
+def help_of(command: str | None) -> str:
+    """Return the command line that shows a command's help."""
+    return "forgepack --help" if command is None else f"forgepack {command} --help"
+
+
+def _existing(where: str | None) -> str | None:
+    """Return the path that an error speaks of, or the closest folder above it that is there."""
+    for text in _paths(where or ""):
+        path = Path(text)
+        for place in (path, *path.parents):
+            if place != Path() and os.path.lexists(place):
+                return str(place)
+    return None
+
+
+def _paths(where: str) -> Iterator[str]:
+    """Yield ``where`` and what stands before each ``: `` in it: a JSON path or a tensor may follow a path."""
+    yield where
+    for match in reversed(list(re.finditer(": ", where))):
+        yield where[: match.start()]
+
+
+def usage_error(err: click.ClickException) -> UsageError:
+    """Return a fault that click found in the command line, in this tool's form, with the closest known word."""
+    ctx = err.ctx if isinstance(err, click.UsageError) else None
+    name = ctx.command.name if ctx is not None and ctx.parent is not None else None
+    look = f"{help_of(name)} shows options and examples"
+    if isinstance(err, click.NoSuchOption):
+        known = [text for param in ctx.command.params for text in param.opts] if ctx is not None else []
+        return UsageError("no such option", found=err.option_name, hint=closest(err.option_name, known, look))
+    if isinstance(err, click.MissingParameter) and err.param is not None and ctx is not None:
+        wanted = err.param.make_metavar(ctx) if isinstance(err.param, click.Argument) else err.param.opts[0]
+        kind = f"the {err.param.param_type_name} {wanted} is missing"
+        return UsageError(kind, expected=" ".join(ctx.get_usage().split()[1:]), hint=look)
+    choice = _NOT_ONE_OF.match(err.message)
+    if choice and isinstance(err, click.BadParameter) and err.param is not None:
+        known = [str(one) for one in getattr(err.param.type, "choices", ())]
+        what = f"{err.param.opts[0] if isinstance(err.param, click.Option) else err.param.name} takes another value"
+        hint = closest(choice[1], known, f"{help_of(name)} says what each means")
+        return UsageError(what, expected=" or ".join(known), found=choice[1], hint=hint)
+    return UsageError(err.format_message().rstrip("."), hint=look)
+
+
+def closest(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a question that names the closest known word, or ``otherwise``."""
+    spelled = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(word.lower(), spelled, n=1)
+    return f"did you mean {spelled[close[0]]}?" if close else otherwise
