@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-import io
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
+import click
 
 from forgepack.artifacts.aimodel import read_asset_files
 from forgepack.artifacts.config import read_drafter_config, read_target_config
 from forgepack.artifacts.lock import read_lock
+from forgepack.artifacts.mil_blob import read_blob_file
+from forgepack.artifacts.mil_text import parse_mil
 from forgepack.artifacts.quant_report import read_quant_report
+from forgepack.artifacts.release_json import read_release
+from forgepack.artifacts.release_record import parse_sums
 from forgepack.artifacts.safetensors_file import inspect_safetensors
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.sidecar import read_sidecar
 from forgepack.artifacts.target import read_embedding, read_manifest
 from forgepack.artifacts.tokenizer import first_difference, read_tokenizer
+from forgepack.artifacts.trace_identity import parse_identity
 from forgepack.artifacts.traces import read_traces
-from forgepack.errors import ForgepackError
+from forgepack.cli.config import load_config
+from forgepack.cli.main import COMMANDS, forgepack
+from forgepack.errors import CorruptError, ForgepackError
 from forgepack.profile import Profile, load_profile
+from forgepack.release.build_lock import read_build_lock
+from forgepack.release.gate_policy import read_policy
+from forgepack.release.gate_template import policy_template
+from forgepack.release.inspection import inspect_path
+from forgepack.release.replay_reading import read_replay_report
+from forgepack.release.timings import read_timings
+from forgepack.render.inspect_text import inspect_lines
 from forgepack.verify import readers as verify_readers
+from fuzz import seeds
+from fuzz.seeds import STEM, Seed, of_bundle, of_json, of_pair, of_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """A reader: the file's place below the folder it reads, its good form in a pair, and the reading itself."""
+    """A reader: the file's place below the folder it reads, what makes its good form, and the reading itself."""
 
     file: str
-    seed: str
+    seed: Seed
     read: Callable[[Path, Profile], object]
 
 
@@ -83,32 +99,103 @@ def _record(path: Path, _profile: Profile) -> None:
     schema_faults(dict(verify_readers.read_object(path)), "dflash2_source")
 
 
-STEM = "dflash2_lut4_gptq"
+def _blob(path: Path, _profile: Profile) -> None:
+    file = read_blob_file(path)
+    for record in file.records.values():
+        if record.bits <= 8:
+            file.indices(record)
+        file.raw(record)
+    if file.faults:
+        raise CorruptError(file.faults[0][1], code="blob")
+
+
+def _mil(path: Path, _profile: Profile) -> None:
+    if not parse_mil(path.read_bytes().decode("utf-8", "replace")).functions:
+        raise CorruptError("no function", code="mil")
+
+
+def _release(path: Path, _profile: Profile) -> None:
+    release, faults = read_release(path)
+    if release is not None:
+        _ = release.roots, [release.of(file.component) for file in release.files]
+    if faults:
+        raise faults[0]
+
+
+def _replay_report(path: Path, _profile: Profile) -> None:
+    file = read_replay_report(path)
+    _allow(lambda: policy_template(file, None))
+    if file.faults:
+        raise CorruptError("not a report", code=file.faults[0].kind)
+
+
+def _timings(path: Path, _profile: Profile) -> None:
+    file = read_timings(path)
+    if file.timings is None:
+        raise CorruptError("no timings", code="timings")
+    _ = file.timings.speed_ratio
+
+
+def _toml(path: Path, _profile: Profile) -> None:
+    load_config(path, COMMANDS, _command)
+
+
+@functools.cache
+def _command(name: str) -> click.Command | None:
+    return forgepack.get_command(click.Context(forgepack), name)
+
+
+def _inspected(path: Path, profile: Profile) -> None:
+    found = inspect_path(path, deep=True, more=profile)
+    inspect_lines(found)
+    if found.faults:
+        raise CorruptError("faults were found", code=found.faults[0].code)
+
+
 READERS: Mapping[str, Reader] = {
-    "sidecar": Reader(file="x.json", seed=f"drafter/{STEM}.json", read=_sidecar),
-    "safetensors": Reader(file="x.safetensors", seed="drafter/selector.safetensors", read=_safetensors),
-    "npy": Reader(file="x.npy", seed="target/model/embed_tokens_fp16.npy", read=_embedding),
-    "npz": Reader(file="x.npz", seed="", read=_traces),
-    "tokenizer": Reader(file="tokenizer.json", seed="target/model/tokenizer.json", read=_tokenizer),
+    "sidecar": Reader(file="x.json", seed=of_pair(f"drafter/{STEM}.json"), read=_sidecar),
+    "safetensors": Reader(file="x.safetensors", seed=of_pair("drafter/selector.safetensors"), read=_safetensors),
+    "npy": Reader(file="x.npy", seed=of_pair("target/model/embed_tokens_fp16.npy"), read=_embedding),
+    "npz": Reader(file="x.npz", seed=seeds.small_traces, read=_traces),
+    "tokenizer": Reader(file="tokenizer.json", seed=of_pair("target/model/tokenizer.json"), read=_tokenizer),
     "tokenizer_config": Reader(
-        file="tokenizer_config.json", seed="target/model/tokenizer_config.json", read=lambda p, _: _settings(p)
+        file="tokenizer_config.json",
+        seed=of_pair("target/model/tokenizer_config.json"),
+        read=lambda p, _: _settings(p),
     ),
-    "config": Reader(file="config.json", seed="drafter/config.json", read=_config),
-    "target_config": Reader(file="config.json", seed="target/model/config.json", read=_config),
+    "config": Reader(file="config.json", seed=of_pair("drafter/config.json"), read=_config),
+    "target_config": Reader(file="config.json", seed=of_pair("target/model/config.json"), read=_config),
     "lock": Reader(
-        file="checkpoint.lock.json", seed="checkpoint/checkpoint.lock.json", read=lambda p, _: read_lock(p.parent)
+        file="checkpoint.lock.json",
+        seed=of_pair("checkpoint/checkpoint.lock.json"),
+        read=lambda p, _: read_lock(p.parent),
     ),
     "manifest": Reader(
-        file="manifest.json", seed="target/coreai/manifest.json", read=lambda p, _: read_manifest(p.parent)
+        file="manifest.json", seed=of_pair("target/coreai/manifest.json"), read=lambda p, _: read_manifest(p.parent)
     ),
-    "report": Reader(file="report.json", seed="quant/report.json", read=lambda p, _: read_quant_report(p)),
-    "record": Reader(file="x.json", seed="drafter/DFLASH2_SOURCE.json", read=_record),
+    "report": Reader(file="report.json", seed=of_pair("quant/report.json"), read=lambda p, _: read_quant_report(p)),
+    "record": Reader(file="x.json", seed=of_pair("drafter/DFLASH2_SOURCE.json"), read=_record),
     "metadata": Reader(
         file="x.aimodel/metadata.json",
-        seed=f"drafter/{STEM}.aimodel/metadata.json",
+        seed=of_pair(f"drafter/{STEM}.aimodel/metadata.json"),
         read=lambda p, _: read_asset_files(p.parent),
     ),
-    "profile": Reader(file="x.json", seed="profile.json", read=lambda p, _: load_profile(str(p))),
+    "profile": Reader(file="x.json", seed=of_pair("profile.json"), read=lambda p, _: load_profile(str(p))),
+    "traces_identity": Reader(
+        file="x.json", seed=of_json(seeds.IDENTITY), read=lambda p, _: parse_identity(p.read_bytes(), where="x")
+    ),
+    "release": Reader(file="release.json", seed=of_bundle("release.json"), read=_release),
+    "sums": Reader(
+        file="SHA256SUMS", seed=of_bundle("SHA256SUMS"), read=lambda p, _: parse_sums(p.read_bytes(), where="x")
+    ),
+    "replay_report": Reader(file="report.json", seed=seeds.replayed, read=_replay_report),
+    "policy": Reader(file="policy.toml", seed=of_text(seeds.POLICY), read=lambda p, _: read_policy(p)),
+    "timings": Reader(file="x.json", seed=of_json(seeds.TIMINGS), read=_timings),
+    "toml": Reader(file="forgepack.toml", seed=of_text(seeds.TOML), read=_toml),
+    "build_lock": Reader(file="forgepack.lock", seed=seeds.locked_build, read=lambda p, _: read_build_lock(p)),
+    "blob": Reader(file="weight.bin", seed=seeds.blob, read=_blob),
+    "mil": Reader(file="model.mil", seed=of_text(seeds.MIL), read=_mil),
+    "inspect": Reader(file="x.json", seed=of_pair(f"drafter/{STEM}.json"), read=_inspected),
 }
 
 
@@ -134,19 +221,5 @@ def try_bytes(reader: Reader, data: bytes, folder: Path, profile: Profile) -> Fo
 
 
 def seed_of(reader: Reader, pair: Path, profile: Profile) -> bytes:
-    """Return the good file that a reader's inputs start from."""
-    return (pair / reader.seed).read_bytes() if reader.seed else small_traces(profile)
-
-
-def small_traces(profile: Profile) -> bytes:
-    """Return a trace archive of one short sequence."""
-    g, handle = profile.geometry, io.BytesIO()
-    rng = np.random.default_rng(3)
-    arrays = {
-        "tokens_0": rng.integers(0, g.vocab, 40).astype(np.int32),
-        "plen_0": np.array(5),
-        "feats_0": rng.normal(0, 1, (39, len(g.taps), g.hidden)).astype(np.float16),
-        "m_0": np.array([1, 2, 3], np.int8),
-    }
-    np.savez(handle, **arrays)  # type: ignore[arg-type]
-    return handle.getvalue()
+    """Return the good file that a reader's inputs start from; what it takes is made beside the pair."""
+    return reader.seed(pair, profile)

@@ -1,4 +1,4 @@
-"""What tests of several rooms share: the miniature's good pair, built once a session."""
+"""What holds for the whole suite: one good pair of the miniature, and rules that fail where they are said to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,17 @@ import pytest
 
 from forgepack.miniature.scene import Scene
 from tests.release.scenes import build_scene
+from tests.rules_shown import RulesShown, listed_rules
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes the list of rules and tests anew."""
+    parser.addoption("--rules-list", action="store_true", help="write tests/RULES.md from what fails in which test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Note which rules fail in which test."""
+    config.pluginmanager.register(RulesShown(listed_rules(), write=config.getoption("--rules-list")))
 
 
 @pytest.fixture(scope="session")

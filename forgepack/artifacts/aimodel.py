@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgepack.artifacts.files import hash_file, open_regular, read_bounded, wrong_kind
+from forgepack.artifacts.files import hash_file, open_regular, read_bounded, wrong_binary
 from forgepack.artifacts.tree import walk
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.errors import CorruptError, MissingError
@@ -131,7 +131,7 @@ def _check_program_head(path: Path) -> int:
         size = os.fstat(handle.fileno()).st_size
     if head.startswith(_MAGIC):
         return size
-    wrong = wrong_kind(path, head, "MLIR bytecode")
+    wrong = wrong_binary(path, head, "MLIR bytecode")
     if wrong is not None:
         raise wrong
     found = "an empty file" if not head else f"first bytes {head[:4].hex()}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.canonical import parse_object, sha256_hex
+from forgepack.equality import same
 from forgepack.errors import CorruptError, ForgepackError
 from forgepack.geometry import Geometry
 
@@ -122,10 +123,10 @@ class DrafterConfig:
     def _rope_faults(self, geometry: Geometry) -> Iterator[ConfigFault]:
         rope, flat = self.raw.get("rope_parameters"), self.raw.get("rope_theta")
         theta = rope.get("rope_theta") if isinstance(rope, dict) else flat
-        if not _same(theta, geometry.rope_theta):
+        if not same(theta, geometry.rope_theta):
             yield _fault("rope_parameters.rope_theta", geometry.rope_theta, theta, "value")
         if isinstance(rope, dict):
-            if flat is not None and not _same(flat, theta):
+            if flat is not None and not _agree(flat, theta):
                 yield _fault("rope_theta", theta, flat, "conflict")
             if rope.get("rope_type", "default") != "default":
                 yield _fault("rope_parameters.rope_type", "default", rope["rope_type"], "unimplemented")
@@ -136,7 +137,7 @@ class DrafterConfig:
         known = set(_TOP) | INERT | set(NEUTRAL) | {"dflash_config", "rope_parameters", "rope_theta"}
         for key in sorted(self.raw):
             value = self.raw[key]
-            if key in NEUTRAL and not any(_same(value, v) for v in NEUTRAL[key]):
+            if key in NEUTRAL and not any(same(value, v) for v in NEUTRAL[key]):
                 code = "dtype" if key in ("dtype", "torch_dtype") else "unimplemented"
                 yield _fault(key, NEUTRAL[key][0], value, code)
             elif key not in known:
@@ -150,17 +151,13 @@ def _compare(
         expected = getattr(geometry, name)
         expected = list(expected) if isinstance(expected, tuple) else expected
         found = raw.get(key)
-        if not _same(found, expected):
+        if not same(found, expected):
             yield _fault(prefix + key, expected, found, "missing" if key not in raw else "value")
 
 
-def _same(found: Any, expected: Any) -> bool:
-    """Equal in value and in JSON type: true is not 1, while 10000000 and 1e7 are one number."""
-    if isinstance(found, bool) or isinstance(expected, bool):
-        return found is expected
-    if isinstance(expected, list):
-        return isinstance(found, list) and len(found) == len(expected) and all(map(_same, found, expected))
-    return bool(found == expected)
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two statements are one: 10000000 and 1e7 are one number, true and 1 are not."""
+    return same(one, other) or same(other, one)
 
 
 def _fault(path: str, expected: Any, found: Any, code: str) -> ConfigFault:
@@ -222,7 +219,7 @@ def read_target_config(path: Path) -> TargetConfig:
 def _conflicts(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> Iterator[ConfigFault]:
     # model_type and architectures name the wrapper outside and the text model inside: legal by design.
     for key in sorted(set(outer) & set(inner) - {"model_type", "architectures", "transformers_version"}):
-        if not _same(outer[key], inner[key]):
+        if not _agree(outer[key], inner[key]):
             yield _fault(f"text_config.{key}", outer[key], inner[key], "conflict")
 
 

@@ -16,6 +16,7 @@ from forgepack.errors import CorruptError, LimitError, MissingError, UnreadableE
 
 SMALL_FILE = 1 << 20
 CHUNK = 4 << 20
+_POINTER = b"version https://git-lfs"
 _MAGICS = {
     b"PK\x03\x04": "a zip archive",
     b"\x80\x02": "a pickle",
@@ -24,6 +25,20 @@ _MAGICS = {
     b"\x1f\x8b": "a gzip file",
     b"\x93NUMPY": "a NumPy array",
 }
+# Of a file that should be binary these are looked for, too; a text may well be any other file.
+_BINARY_MAGICS = {
+    b"\x89HDF": "an HDF5 file",
+    b"\x28\xb5\x2f\xfd": "a zstd file",
+    b"\xfd7zXZ": "an xz file",
+    b"7z\xbc\xaf": "a 7-Zip archive",
+    b"BZh": "a bzip2 file",
+    b"\x7fELF": "a program of Linux",
+    b"\xcf\xfa\xed\xfe": "a program of macOS",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+}
+_TAR = slice(257, 262)
+_SHOWN = 48
 
 
 @contextmanager
@@ -49,7 +64,9 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 def read_error(err: OSError, where: str) -> MissingError | UnreadableError | CorruptError:
     """Map an OSError of opening or reading ``where`` to the error that names its cause."""
-    if err.errno in (errno.ENOENT, errno.ENOTDIR):
+    if err.errno == errno.ENOTDIR:
+        return MissingError("the file is missing: a file stands in place of its folder", where=where, code="missing")
+    if err.errno == errno.ENOENT:
         return MissingError("the file is missing", where=where, code="missing")
     if err.errno == errno.ELOOP:
         return CorruptError("a loop of symbolic links", where=where, code="link-loop")
@@ -61,9 +78,14 @@ def read_error(err: OSError, where: str) -> MissingError | UnreadableError | Cor
 
 
 def read_bounded(path: Path, limit: int = SMALL_FILE) -> bytes:
-    """Return all bytes of a regular file of at most ``limit`` bytes; LimitError when it is larger."""
+    """Return all bytes of a regular file of at most ``limit`` bytes; LimitError when it is larger.
+
+    A Git LFS pointer is a CorruptError (``lfs-pointer``): nothing that is read whole may be one.
+    """
     with open_regular(path) as handle:
         data = handle.read(limit + 1)
+    if data.startswith(_POINTER):
+        raise _pointer(path, data, "the file itself")
     if len(data) > limit:
         size = path.stat().st_size
         raise LimitError(
@@ -98,7 +120,7 @@ def hash_file(path: Path, progress: Callable[[int], None] | None = None) -> tupl
 
 def sniff(head: bytes) -> str | None:
     """Name what the first bytes of a file look like when they are a well-known wrong thing, else None."""
-    if head.startswith(b"version https://git-lfs"):
+    if head.startswith(_POINTER):
         return "a Git LFS pointer"
     start = head.lstrip()[:64].lower()
     if start.startswith((b"<!doctype html", b"<html")):
@@ -114,18 +136,48 @@ def wrong_kind(path: Path, head: bytes, expected: str) -> CorruptError | None:
     if kind is None:
         return None
     if kind == "a Git LFS pointer":
-        text = head[:400].decode("utf-8", "replace")
-        words = text.split()
-        oid = next((w.removeprefix("sha256:") for w in words if w.startswith("sha256:")), "unknown")
-        size = next((after for word, after in pairwise(words) if word == "size"), "unknown")
-        return CorruptError(
-            "a Git LFS pointer stands in place of the file",
-            where=str(path),
-            expected=expected,
-            found=f"a pointer to sha256 {oid}, {size} bytes",
-            hint="download the file itself, e.g. with forgepack fetch",
-            code="lfs-pointer",
-        )
+        return _pointer(path, head, expected)
+    return _other_kind(path, expected, kind)
+
+
+def wrong_binary(path: Path, head: bytes, expected: str) -> CorruptError | None:
+    """Return the error for a file whose first bytes are a well-known wrong thing or any text, or None.
+
+    For formats whose first bytes are never all printable: an error page's text is told as what it says.
+    """
+    kind = next((name for magic, name in _BINARY_MAGICS.items() if head.startswith(magic)), None)
+    if kind is None and head[_TAR] == b"ustar":
+        kind = "a tar archive"
+    if kind is None and (text := _printable(head)):
+        kind = f"a text: {text}"
+    return wrong_kind(path, head, expected) or (None if kind is None else _other_kind(path, expected, kind))
+
+
+def _printable(head: bytes) -> str:
+    """Return the start of a text in one line, nothing when the bytes are none."""
+    try:
+        text = head[:_SHOWN].decode("utf-8", "strict" if len(head) <= _SHOWN else "ignore")
+    except UnicodeDecodeError:
+        return ""
+    words = " ".join(text.split())
+    return ascii(words) if words.isprintable() and words else ""
+
+
+def _other_kind(path: Path, expected: str, kind: str) -> CorruptError:
     return CorruptError(
         "the file is of another kind", where=str(path), expected=expected, found=kind, code="wrong-magic"
+    )
+
+
+def _pointer(path: Path, head: bytes, expected: str) -> CorruptError:
+    words = head[:400].decode("utf-8", "replace").split()
+    oid = next((w.removeprefix("sha256:") for w in words if w.startswith("sha256:")), "unknown")
+    size = next((after for word, after in pairwise(words) if word == "size"), "unknown")
+    return CorruptError(
+        "a Git LFS pointer stands in place of the file",
+        where=str(path),
+        expected=expected,
+        found=f"a pointer to sha256 {oid}, {size} bytes",
+        hint="download the file itself, e.g. with forgepack fetch",
+        code="lfs-pointer",
     )

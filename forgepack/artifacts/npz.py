@@ -23,7 +23,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.files import open_regular, wrong_kind
+from forgepack.artifacts.files import open_regular, wrong_binary
 from forgepack.errors import CorruptError, LimitError, UnreadableError
 
 MAX_MEMBERS = 20_000
@@ -81,9 +81,9 @@ class NpzFile:
 def read_npz(path: Path) -> NpzFile:
     """Parse the directory and every array header of ``path``; CorruptError or LimitError name the member."""
     with open_regular(path) as handle:
-        head = handle.read(64)
+        head = handle.read(512)
         if not head.startswith(b"PK\x03\x04"):
-            raise wrong_kind(path, head, "an archive of np.savez") or _corrupt("not an archive of np.savez", path)
+            raise wrong_binary(path, head, "an archive of np.savez") or _corrupt("not an archive of np.savez", path)
         count = _check_directory(handle, path)
         with _parsing(path), zipfile.ZipFile(handle) as archive:
             if len(archive.infolist()) != count:

@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.files import open_regular, wrong_kind
+from forgepack.artifacts.files import open_regular, wrong_binary
 from forgepack.canonical import dump_compact, parse_object, sha256_hex
 from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError, UnreadableError
 
@@ -139,7 +139,8 @@ def inspect_safetensors(path: Path) -> tuple[SafetensorsFile | None, list[Forgep
 def _read_header(path: Path, read: Callable[[int], bytes], head: bytes, size: int) -> bytes:
     where = str(path)
     # A header's length can spell another format's magic (640 is a pickle's), so a plausible header comes first.
-    wrong = None if head[8:9] == b"{" and _length(head) <= size - 8 else wrong_kind(path, head, "a safetensors file")
+    plausible = head[8:9] == b"{" and _length(head) <= size - 8
+    wrong = None if plausible else wrong_binary(path, head, "a safetensors file")
     if wrong is not None:
         raise wrong
     if size < 8:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from forgepack.artifacts.config import TargetConfig, read_target_config
-from forgepack.artifacts.files import open_regular, read_bounded, wrong_kind
+from forgepack.artifacts.files import open_regular, read_bounded, wrong_binary
 from forgepack.artifacts.npz import read_npy_header
 from forgepack.artifacts.safetensors_file import SafetensorsFile, mapped, read_safetensors
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
@@ -147,8 +147,8 @@ def read_target(paths: TargetPaths) -> Target:
 def read_embedding(path: Path) -> Embedding:
     """Parse the npy header of the embedding; the file must be exactly header and C-order float16 rows."""
     with open_regular(path) as handle:
-        head = handle.read(128)
-        wrong = None if head.startswith(b"\x93NUMPY") else wrong_kind(path, head, "a NumPy array")
+        head = handle.read(512)
+        wrong = None if head.startswith(b"\x93NUMPY") else wrong_binary(path, head, "a NumPy array")
         if wrong is not None:
             raise wrong
         handle.seek(0)

@@ -17,6 +17,7 @@ from forgepack.errors import CorruptError
 
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
+TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 MAX_BYTES = 64 << 20
 MAX_ID = (1 << 24) - 1
 ID_STEP = 64
@@ -150,12 +151,15 @@ def _merge_parts(path: Path, merges: Any) -> list[str]:
 
 
 def _settings(folder: Path) -> tuple[str | None, str | None]:
+    """Return the digests of the chat template, wherever it stands, and of the other settings beside it."""
     path = folder / TOKENIZER_CONFIG
-    if not path.exists():
-        return None, None
-    raw = parse_object(read_bounded(path, MAX_BYTES), where=str(path))
-    template = raw.pop("chat_template", None)
-    return (None if template is None else digest_json(template)), digest_json(raw)
+    raw = parse_object(read_bounded(path, MAX_BYTES), where=str(path)) if path.exists() else None
+    template = raw.pop("chat_template", None) if raw is not None else None
+    # A template in a file of its own is taken before the one in tokenizer_config.json.
+    files = {name: sha256_hex(read_bounded(folder / name)) for name in TEMPLATE_FILES if (folder / name).exists()}
+    if files:
+        template = {"tokenizer_config": template, "files": files}
+    return (None if template is None else digest_json(template)), (None if raw is None else digest_json(raw))
 
 
 def first_difference(left: Tokenizer, right: Tokenizer) -> tuple[int, str | None, str | None, int] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from forgepack.verify.compare import differing, lookup, same
+from forgepack.verify.compare import differing, identical, lookup
 from forgepack.verify.report import Finding
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def stated_at(pair: Pair, path: str) -> str:
 def against(pair: Pair, path: str, found: Any, where: str, *, subject: str = "") -> Iterator[Finding]:
     """Yield one finding when ``found``, which lies at ``where``, is not what the binding states at ``path``."""
     expected = bound(pair, path)
-    if not same(found, expected):
+    if not identical(found, expected):
         message = f"stated in {stated_at(pair, path)}"
         yield differing(subject or path, where, expected=expected, found=found, message=message)
 
@@ -51,7 +51,7 @@ def leaves(expected: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any
                 yield here, expected.get(key, "nothing"), found.get(key, "nothing")
             else:
                 yield from leaves(expected[key], found[key], here)
-    elif not same(found, expected):
+    elif not identical(found, expected):
         yield path, expected, found
 
 

@@ -5,28 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from forgepack.equality import identical, same
 from forgepack.verify.report import Finding
 
+__all__ = ["differing", "identical", "lookup", "same", "shown"]
 _SHOWN = 200
-
-
-def same(found: Any, expected: Any) -> bool:
-    """Equal in value and in JSON type: true is not 1, a list is not a text, 256 and 256.0 are one number."""
-    if isinstance(found, bool) or isinstance(expected, bool):
-        return found is expected
-    if isinstance(expected, list | tuple):
-        return (
-            isinstance(found, list | tuple)
-            and len(found) == len(expected)
-            and all(same(f, e) for f, e in zip(found, expected, strict=True))
-        )
-    if isinstance(expected, Mapping):
-        return (
-            isinstance(found, Mapping)
-            and set(found) == set(expected)
-            and all(same(found[key], value) for key, value in expected.items())
-        )
-    return bool(found == expected) and isinstance(found, int | float) == isinstance(expected, int | float)
 
 
 def shown(value: Any) -> str:

@@ -11,7 +11,7 @@ from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, parse_object
 from forgepack.verify.binding import stated_at
-from forgepack.verify.compare import differing, same
+from forgepack.verify.compare import differing, identical
 from forgepack.verify.report import Finding
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def file_differences(pair: Pair, file: Path, path: str, record: Any) -> Iterator
     where = pair.place(file)
     if found is None:
         yield differing("file", where, expected=_short(record), found="no file", message=message)
-    elif not same(found, record):
+    elif not identical(found, record):
         yield differing("file", where, expected=_short(record), found=_short(found), message=message)
 
 

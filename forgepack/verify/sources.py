@@ -152,14 +152,14 @@ def demand_folder(path: Path, what: str) -> None:
 
 
 def guard_links(root: Path, path: Path, *, allowed: bool) -> None:
-    """Refuse ``path`` when it or a folder between it and ``root`` is a symbolic link that is not allowed.
+    """Refuse ``path`` when it, a folder above it or what it holds is a symbolic link that is not allowed.
 
     Raises CorruptError (``link`` or, for one that leads nowhere, ``link-dangling``); a missing file passes, its
     reader will say so.
     """
     current = root
-    for part in path.relative_to(root).parts:
-        current = current / part
+    places = [current := current / part for part in path.relative_to(root).parts]
+    for current in (*places, *_held_by(path)):
         if not current.is_symlink():
             continue
         if not allowed:
@@ -173,3 +173,11 @@ def guard_links(root: Path, path: Path, *, allowed: bool) -> None:
             )
         if not current.exists():
             raise CorruptError("a symbolic link leads nowhere", where=str(current), code="link-dangling")
+
+
+def _held_by(path: Path) -> list[Path]:
+    """Return what a folder holds, as an asset holds its files; nothing for a file, or for what can't be listed."""
+    try:
+        return sorted(path.iterdir())
+    except OSError:
+        return []  # whoever reads it says why

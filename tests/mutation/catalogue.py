@@ -24,7 +24,7 @@ _SIDECAR = (
     (r"forgepack\.target\.taps\b", ("TAP",)),
     (r"forgepack\.target\.head\b", ("HEAD",)),
     (r"forgepack\.target\.(embedding|mask_row)\b", ("WGT",)),
-    (r"forgepack\.target\.tokenizer\b", ("TOK",)),
+    (r"forgepack\.target\.(tokenizer|token_ids)\b", ("TOK",)),
     (r"forgepack\.target\b", ("CTR",)),
     (r"forgepack\.package\.(constants|narrowed)\b", ("WGT", "NUM")),
     (r"forgepack\.package\b", ("PKG",)),
@@ -66,10 +66,6 @@ LEGAL: tuple[tuple[str, str], ...] = (
         "bound by its content: space and the order of keys mean nothing in JSON",
     ),
     (r"lock: files: (reordered|first two exchanged)", "the lock's digest is taken of its files sorted by path"),
-    (
-        r"sidecar( constants)?: (forgepack\.package\..*|mb): as a float",
-        "JSON has one kind of number, and 8.0 is 8 in it (JSON Schema takes it for an integer, too)",
-    ),
     (r"program: .*: name", "constants are known by where they are used: saving merges equal ones under one name"),
     (r"(target )?asset metadata: creationDate: .*", "saving an asset stamps the date; it is bound without it"),
 )

@@ -56,10 +56,10 @@ def summarise(results: Sequence[tuple[str, str, str, str, str]], seconds: float)
     open_ends = [
         {"mutant": name, "ending": ending, "rule": rule, "detail": detail}
         for _, ending, name, rule, detail in results
-        if ending in ("elsewhere", "survived", "crashed")
+        if ending in ("warned", "elsewhere", "survived", "crashed")
     ]
     total = len(results)
-    caught = sum(ending in ("refused", "warned", "legal") for _, ending, *_ in results)
+    caught = sum(ending in ("refused", "legal") for _, ending, *_ in results)
     return {
         "mutants": total,
         "score": round(caught / max(1, total), 6),

@@ -23,6 +23,8 @@ from forgepack.verify.subject import Pair
 
 Ending = Literal["refused", "warned", "elsewhere", "passed", "crashed"]
 _PROGRAMS = ("program", "target_programs", "export_digest")
+# What follows from the program alone, so that only mutants of it need it again.
+_DERIVED = ("comparison",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class Stage:
         self.root, self.profile = root, profile
         base = self._pair()
         base.read_ahead()
-        self._values = {name: base.input(name).value for name in _PROGRAMS}
+        self._values = {name: base.input(name).value for name in (*_PROGRAMS, *_DERIVED)}
         self._refusers: Counter[tuple[str, str]] = Counter()
         self._digests: dict[Path, FileDigest] = dict(base.digests.value)
 
@@ -105,10 +107,12 @@ class Stage:
             self._refusers[mutant.subject, checks[-1].id] += 1
             return Outcome(mutant=mutant, ending="refused", rule=checks[-1].id, detail=_detail(checks[-1]))
         warned = next((check for check in checks if check.status == "fail" and check.severity == "warning"), None)
-        if warned is not None:
-            return Outcome(mutant=mutant, ending="warned", rule=warned.id, detail=_detail(warned))
         rest = _first_refusal([one for one in all_rules() if one.area not in mutant.areas], pair)
-        if rest and _refuses(rest[-1]):
+        refused = bool(rest) and _refuses(rest[-1])
+        if warned is not None:  # named by its area; refused when any rule refuses
+            ending: Ending = "refused" if refused else "warned"
+            return Outcome(mutant=mutant, ending=ending, rule=warned.id, detail=_detail(warned))
+        if refused:
             return Outcome(mutant=mutant, ending="elsewhere", rule=rest[-1].id, detail=_detail(rest[-1]))
         return Outcome(mutant=mutant, ending="passed", detail=", ".join(c.id for c in rest if c.status == "fail"))
 
@@ -125,6 +129,7 @@ class Stage:
         values["digests"] = digests
         if mutant.program is not None:
             reading: AssetReading = values["program"]
+            values = {name: value for name, value in values.items() if name not in _DERIVED}
             values["program"] = AssetReading(files=reading.files, program=mutant.program, head=reading.head)
         if mutant.file.endswith("lm_head.safetensors"):
             del values["export_digest"]

@@ -21,9 +21,20 @@ from forgepack.drafter.weights import ArrayWeights
 from forgepack.emit.package_weights import open_package_weights
 from forgepack.geometry import checkpoint_tensors, int8_matrices, lut_matrices
 from forgepack.parallel import open_pool
+from forgepack.verify import engine
 from forgepack.verify.engine import verify
-from forgepack.verify.execution import TYPICAL, WORST, compare_outputs, deviation, synthetic_sample
+from forgepack.verify.execution import (
+    TYPICAL,
+    WORST,
+    Deviation,
+    Execution,
+    compare_outputs,
+    deviation,
+    synthetic_sample,
+)
+from forgepack.verify.inputs import Input
 from forgepack.verify.report import Depth
+from forgepack.verify.rule import find_rule
 from forgepack.verify.subject import Pair
 from tests.miniature.conftest import Show, show
 
@@ -101,6 +112,25 @@ def test_an_output_that_is_off_is_named(show: Show, name: str) -> None:
     # A spoiled key or value also lies in the ring, so what the blocks compute from it is off as well.
     assert output in off
     assert off <= {output, "hidden", "hp", "logits"} if output.endswith(("0", "1")) else {output} == off
+
+
+def test_rules_judge_what_was_run(show: Show) -> None:
+    """A value that is not finite, one too far off, and other drafts each fail the rule of its own."""
+    pair = show.scene.pair(show.scene.pairing, Depth.RUN)
+    off = Execution(
+        deviations=(
+            Deviation(output="draft.hp", where="block 3", share=float("inf")),
+            Deviation(output="draft.logits", where="block 4", share=2e-2),
+        ),
+        blocks=10,
+        agreeing=8,
+    )
+    pair.execution = Input("execution", lambda: off, depth=Depth.RUN)
+    told = {ident: engine.evaluate(find_rule(ident), pair, []) for ident in ("NUM020", "NUM021", "NUM022")}
+    assert {"fail"} == {check.status for check in told.values()}
+    assert ["draft.hp"] == [one.subject for one in told["NUM020"].findings]
+    assert {"draft.logits"} == {one.subject for one in told["NUM021"].findings}
+    assert ["8 of 10"] == [one.found for one in told["NUM022"].findings]
 
 
 def test_deviation_is_a_share_of_the_largest_value() -> None:

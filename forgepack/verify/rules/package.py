@@ -101,9 +101,6 @@ def core_ml(pair: Pair) -> Iterator[Finding]:
         where = pair.place(layout.root / name)
         yield differing("package", where, expected=layout.asset.name, found=f"{name}, a Core ML package")
     if pair.quant.available and rounded_to_nearest(pair.quant.value.metadata):
-        where = pair.place(pair.quant.value.path, "__metadata__.method")
-        yield differing("quantized drafter", where, expected="gptq", found="rtn, as Core ML builds are made from")
-    if pair.quant.available and rounded_to_nearest(pair.quant.value.metadata):
         where, found = (
             pair.place(pair.quant.value.path, "__metadata__.method"),
             "rtn, as Core ML builds are made from",

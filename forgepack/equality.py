@@ -1,0 +1,37 @@
+"""Equality of JSON values, types included: what Python's ``==`` takes for equal, readers need not.
+
+All rules that compare a statement with what it must be compare by these two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Equal in value and in JSON type: true is not 1, 8.0 is not 8, a list is not a text; 256 may stand for 256.0.
+
+    Some writers of JSON drop a fraction of zero and none adds one; what counts with a whole number fails on 8.0.
+    """
+    if isinstance(expected, bool) or isinstance(found, bool):
+        return found is expected
+    if isinstance(expected, list | tuple):
+        return (
+            isinstance(found, list | tuple)
+            and len(found) == len(expected)
+            and all(same(f, e) for f, e in zip(found, expected, strict=True))
+        )
+    if isinstance(expected, Mapping):
+        return (
+            isinstance(found, Mapping)
+            and set(found) == set(expected)
+            and all(same(found[key], value) for key, value in expected.items())
+        )
+    kinds = (int, float) if isinstance(expected, float) else type(expected)
+    return isinstance(found, kinds) and bool(found == expected)
+
+
+def identical(one: Any, other: Any) -> bool:
+    """Equal in value and in JSON type both ways: what has one writer has one form, so 256 is not 256.0 either."""
+    return same(one, other) and same(other, one)
