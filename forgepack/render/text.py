@@ -9,10 +9,13 @@ from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
 from forgepack.render.accepted import accepted_lines, baseline_lines, partial_text
+from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE
 from forgepack.verify.report import Check, Failure, Finding, Report, Status
 
 SHOWN = 5
 _LONG_RUN = 3
+# What most pairs have not, and need not: told with -v alone.
+_UNASKED = {NO_ATTESTATION, NO_EVIDENCE}
 _ORDER = ("error", "warning", "note")
 
 
@@ -139,7 +142,7 @@ def _unknown(report: Report, *, verbose: bool) -> Iterator[str]:
     for check in report.checks:
         if check.status != "not-evaluated" or check.cause in failed or not check.selected:
             continue
-        if check.depth <= report.depth or verbose:
+        if verbose or (check.depth <= report.depth and check.reason not in _UNASKED):
             reasons.setdefault((check.required, check.reason), []).append(check.id)
     for (required, reason), ids in sorted(reasons.items(), key=lambda item: (not item[0][0], item[0][1])):
         kind = "not evaluated, though required" if required else "not evaluated"
