@@ -178,7 +178,8 @@ def test_every_command_has_examples_and_they_parse() -> None:
     known = {command.name: command for command in commands()}
     for name, examples in EXAMPLES.items():
         last = (known[name].epilog or "").rstrip().splitlines()[-1].strip()
-        assert last and examples[-1].endswith(last)
+        assert last
+        assert examples[-1].endswith(last)
         for example in examples:
             words = shlex.split(re.split(r"\s[>|]\s", example)[0])
             if words[0] == "forgepack":  # a shell's own line stands beside some
