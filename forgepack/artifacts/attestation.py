@@ -73,8 +73,8 @@ class AttestationFile:
 class Evidence:
     """A file that was named as evidence. ``shows`` maps a drafter's digest to what the report says of it.
 
-    ``faults`` are (where, expected, found) of a report that counts for nothing: it does not parse, names no workload,
-    or contradicts itself.
+    ``sha256`` is empty where the file could not be read. ``faults`` are (where, expected, found) of a report that
+    counts for nothing: it does not parse, names no workload, or contradicts itself.
     """
 
     name: str

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.attestation import Evidence
+from forgepack.errors import CorruptError
 from forgepack.release.replay_reading import ReplayReport, read_replay_report
 
 _MEASURED = ("mean", "standard_error", "interval", "blocks")
@@ -17,7 +18,12 @@ def read_evidence(path: Path, name: str) -> Evidence:
 
     Raises UsageError when there is no such file, UnreadableError when it can't be read.
     """
-    file = read_replay_report(path)
+    try:
+        file = read_replay_report(path)
+    except CorruptError as err:
+        found = f"{err.what}: {err.found}" if err.found else err.what
+        fault = ("$", err.expected or "a replay's report", found)
+        return Evidence(name=name, sha256="", shows={}, faults=(fault,))
     faults = [(fault.where.removeprefix(str(path)) or "$", fault.expected, fault.found) for fault in file.faults]
     if file.report is not None and file.report.workload is None:
         faults.append(("$.workload", "the name of a workload: forgepack replay --workload", "nothing"))

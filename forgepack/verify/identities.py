@@ -28,7 +28,7 @@ def _accepting(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
     for attestation in pair.attestations.value if pair.attestations.available else ():
         yield attestation.name, {"sha256": attestation.sha256, "evidence_sha256": attestation.evidence["sha256"]}
     for evidence in pair.sources.given.evidence:
-        yield evidence.name, {"sha256": evidence.sha256}
+        yield evidence.name, {"sha256": evidence.sha256} if evidence.sha256 else {}
     terms = pair.ledger.terms
     if terms.waivers is not None:
         yield "waivers", {"sha256": terms.waivers.sha256}

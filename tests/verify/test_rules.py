@@ -15,10 +15,12 @@ from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
 from tests.verify.factory import tiny_profile
 
-# Codes that no input of a pair can carry: they come from commands that build, or from content that rules judge.
+# Codes that no input of a pair can carry: they come from commands that build, from settings, or from content that
+# rules judge.
 NEVER_AN_INPUT = {
     *("aimodel-hash", "known-bad", "lock-differs", "lock-files", "lock-write", "nonfinite", "quant-digest"),
     *("sidecar", "tensor-dtype", "tensor-missing", "tensor-shape", "tensor-unexpected", "u4-range"),
+    *("deny", "report", "waivers"),
 }
 # Codes of errors that keep a verification from finishing (exit 4 or 7): no fault of the content.
 STOPS = {

@@ -1,0 +1,102 @@
+"""Selections of rules and exit code 0: shown in every format, never a whole pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forgepack.errors import UsageError
+from forgepack.render import FORMATS, render_report
+from forgepack.render.json_report import report_json
+from forgepack.verify.engine import verify
+from forgepack.verify.report import Depth
+from forgepack.verify.rule import all_rules, find_rule
+from forgepack.verify.selection import parse_selection
+from forgepack.verify.sources import find_sources
+from forgepack.verify.subject import Pair
+from forgepack.verify.terms import Terms
+from tests.verify.accepting import IDS, renamed, run_on
+from tests.verify.factory import tiny_profile
+from tests.verify.sabotage import CONFIG, put
+
+
+def test_selection_follows_the_longest_prefix() -> None:
+    """Of the prefixes that fit a rule the longest wins, ignore among equals; without --select all are selected."""
+
+    def ids(select: tuple[str, ...], ignore: tuple[str, ...]) -> set[str]:
+        chosen = parse_selection(select, ignore)
+        return {one.id for one in all_rules() if one.waivable and chosen.holds(one)}
+
+    everything = {one.id for one in all_rules() if one.waivable}
+    lic = {ident for ident in everything if ident.startswith("LIC")}
+    assert everything == ids((), ())
+    assert everything == ids(("all",), ())
+    assert lic == ids(("LIC",), ()) == ids(("lic0,LIC",), ())
+    assert lic - {"LIC006"} == ids(("LIC",), ("LIC006",))
+    assert {"LIC006"} == ids(("LIC006",), ("LIC",))
+    assert set() == ids(("LIC",), ("LIC",))
+    assert set() == ids((), ("ALL",))
+    assert everything - lic == ids((), ("LIC",))
+    assert lic | {"CTR005"} == ids(("LIC", "CTR005"), ("CTR",))
+
+
+@pytest.mark.parametrize("text", ["HAED", "LIC9", "L1C", "", "LIC,,TAP", "LIC0061", "all,xyz"])
+def test_an_unknown_prefix_is_a_usage_error(text: str) -> None:
+    """A typing error selects nothing silently: the closest area or rule is named."""
+    for select, ignore in (((text,), ()), ((), (text,))):
+        with pytest.raises(UsageError, match="start of a rule's id") as caught:
+            parse_selection(select, ignore)
+        assert caught.value.hint
+
+
+def test_ignore_leaves_out_only_what_may_be_waived() -> None:
+    """Whatever is ignored, every rule that proves the pair runs, and is named as kept."""
+    chosen = parse_selection((), ("ALL",))
+    running = {one.id for one in all_rules() if chosen.holds(one)}
+    assert {one.id for one in all_rules() if not one.waivable} == running == set(chosen.kept())
+
+
+def test_a_selection_never_looks_like_a_whole_pass(pair: Path) -> None:
+    """Each format says how many rules were not selected; the rules that run judge as always."""
+    put(CONFIG, "hidden_size", value=64)(pair)
+    report = run_on(pair, terms=Terms(selection=parse_selection(("LIC", "TAP"), ())))
+    left = sum(not ident.startswith(("LIC", "TAP")) for ident in IDS)
+    assert ("pass", left) == (report.verdict, report.not_selected)
+    for name in set(FORMATS) - {"json"}:
+        assert f"{left} rules not selected" in render_report(report, name).decode(), name
+    raw = report_json(report)
+    assert (False, left, left) == (
+        raw["complete"],
+        raw["counts"]["not_selected"],
+        len(raw["selection"]["not_selected"]),
+    )
+    assert render_report(report, "text").decode().startswith(f"PASS, {left} rules not selected")
+    whole = run_on(pair)
+    assert (True, None) == (report_json(whole)["complete"], report_json(whole)["selection"])
+
+
+def test_a_selection_reads_only_what_it_needs(base: Path) -> None:
+    """At depth lineage, a rule on names decodes no program and hashes no file."""
+    pair = Pair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.LINEAGE)
+    report = verify(pair, terms=Terms(selection=parse_selection(("CTR005",), ())))
+    assert "pass" == report.verdict
+    assert not any(source.settled for source in (pair.program, pair.target_programs, pair.digests))
+
+
+def test_exit_zero_forgives_what_may_be_waived(pair: Path) -> None:
+    """The verdict stays; a rule that proves the pair still ends with 1."""
+    renamed(pair)
+    report = run_on(pair, terms=Terms(exit_zero=True))
+    assert ("fail", 0) == (report.verdict, report.exit_code)
+    assert "exit code 0 with --exit-zero" in render_report(report, "text").decode()
+    put(CONFIG, "hidden_size", value=64)(pair)
+    report = run_on(pair, terms=Terms(exit_zero=True))
+    assert ("fail", 1) == (report.verdict, report.exit_code)
+
+
+def test_explained_rules_say_whether_they_may_be_waived() -> None:
+    """The register tells it for programs, too."""
+    from forgepack.render.rules import rule_json
+
+    assert (True, False) == (rule_json(find_rule("LIC006"))["waivable"], rule_json(find_rule("HEAD003"))["waivable"])
