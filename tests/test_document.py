@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from forgepack import __version__, profile
-from forgepack.artifacts import lock, quant_report, release_record, sidecar, trace_identity
+from forgepack.artifacts import attestation, deny, lock, quant_report, release_record, sidecar, trace_identity
 from forgepack.artifacts.lock import parse_lock, read_lock
 from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.sidecar import read_sidecar
@@ -29,6 +29,7 @@ from forgepack.release.gate_policy import read_policy
 from forgepack.release.replay_reading import read_replay_report
 from forgepack.release.timings import read_timings
 from forgepack.resources import data_folder
+from forgepack.verify import baseline, waivers
 
 COMPAT = Path(__file__).parents[1] / "fixtures/compat/0.1.0"
 SIDECAR = "release/drafter/dflash2_lut4_gptq.json"
@@ -42,10 +43,9 @@ DOCUMENTS: dict[str, tuple[DocumentKind, str]] = {
     "policy": (gate_policy.KIND, "gate_policy.json"),
 }
 # Reports of a verification state a number and their writer's release beside it.
-REPORT = DocumentKind(
-    name="forgepack.report", title="report of a verification", remake="verify again", code="report", numbered=True
-)
+REPORT = baseline.KIND
 KINDS = [*(kind for kind, _ in DOCUMENTS.values()), sidecar.KIND, trace_identity.KIND, timings.KIND]
+KINDS += [attestation.KIND, deny.KIND, waivers.KIND]
 
 # Kinds of which no schema is shipped, and kinds that no command reads back.
 WITHOUT_SCHEMA = {"forgepack.traces", "forgepack.profile"}

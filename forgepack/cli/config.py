@@ -26,7 +26,10 @@ PREFIX = "FORGEPACK_"
 RECIPE = "build"
 # What must be said each time: it overwrites, weakens a verification, names its subject, or changes what is printed.
 EVERY_TIME = frozenset(
-    {"force", "dry_run", "as_json", "locked", "plain", "bundle", "hub", "template", "quiet", "verbose", "help"}
+    {
+        *("force", "dry_run", "exit_zero", "locked", "plain", "bundle", "hub", "template"),
+        *("as_json", "quiet", "verbose", "help"),
+    }
 )
 # Commands that read nothing but their arguments.
 WITHOUT = frozenset({"diff", "inspect", "demo", "explain", "rules", "schema", "doctor", "completion"})
@@ -147,14 +150,18 @@ def _value(path: Path, where: str, value: Any, option: click.Option) -> Any:
             "a key of the configuration has another type", where=place, expected=expected, found=repr(value)
         )
     if isinstance(option.type, click.Path):
-        if not isinstance(value, str):
-            raise UsageError("a path must be a text", where=place, found=repr(value)[:80])
-        value = str(path.parent / value)
+        value = [_path(path, place, one) for one in value] if option.multiple else _path(path, place, value)
     try:
         option.type_cast_value(click.Context(click.Command("config")), value)
     except click.BadParameter as err:
         raise _bad_value(place, value, option) from err
     return value
+
+
+def _path(path: Path, place: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise UsageError("a path must be a text", where=place, found=repr(value)[:80])
+    return str(path.parent / value)
 
 
 def _bad_value(place: str, value: Any, option: click.Option) -> ForgepackError:

@@ -19,6 +19,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "forgepack verify drafter --target target",
         "forgepack verify drafter --target target --quant quant --checkpoint checkpoint",
         "forgepack verify --bundle release --depth hash --report sarif=verify.sarif",
+        "forgepack verify drafter --target sibling --attestation sibling.attestation.json",
+        "forgepack verify drafter --target target --waivers forgepack-waivers.toml --baseline baseline.json",
     ),
     "bundle": ("forgepack bundle drafter --target target --out release",),
     "build": ("forgepack build", "forgepack build --locked"),
@@ -29,6 +31,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "gate": (
         "forgepack gate replay.json --template > policy.json",
         "forgepack gate replay.json --policy policy.json --drafter drafter",
+    ),
+    "attest": (
+        "forgepack replay drafter --target sibling --traces sibling.npz --workload held-out --report evidence.json",
+        "forgepack attest drafter --target sibling --evidence evidence.json --out sibling.attestation.json",
     ),
     "diff": ("forgepack diff old/drafter new/drafter", "forgepack diff old/release new/release --json"),
     "inspect": ("forgepack inspect drafter", "forgepack inspect some.mlpackage --json"),

@@ -39,5 +39,6 @@ def _lines(one: Rule) -> Iterator[str]:
     yield f"  demands:  {' '.join(one.demand.split())}"
     if one.needs:
         yield f"  reads:    {', '.join(one.needs)}"
+    yield f"  waivers:  {'may be waived' if one.waivable else 'never waived, ignored or known'}"
     yield f"  why:      {one.why}"
     yield f"  next:     {one.remedy}"

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "build": ("build", "Make a release from one recipe, skipping what is up to date."),
     "replay": ("replay", "Measure acceptance and agreement on recorded traces."),
     "gate": ("gate", "Judge a replay's report by a release rule."),
+    "attest": ("attest", "Attest a package for a second target, by evidence."),
     "diff": ("diff", "Tell how two packages, checkpoints or other artifacts differ."),
     "inspect": ("inspect", "Tell what a file or folder is, and its identity."),
     "demo": ("demo", "Run the whole job on the embedded miniature, and sabotage it."),

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from forgepack.cli.common import profile_option, talk_of, target_options
+from forgepack.cli.verify_terms import read_accepting, terms_options
 from forgepack.errors import OutputError, UsageError
 from forgepack.profile import load_profile
 from forgepack.render import FORMATS, render_report
@@ -57,6 +58,7 @@ FOLDER = click.Path(path_type=Path)
 )
 @click.option("--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Also write the report to FILE.")
 @click.option("--strict", is_flag=True, help="Let warnings refuse, too.")
+@terms_options
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option(
     "--timeout",
@@ -82,22 +84,26 @@ def verify(
     read. Only --hub asks the network: for the hub's own digests at that commit, small files, and headers.
 
     A partial download of a release is understood: its export may be missing as a whole, its drafter with --plain.
+
+    What is accepted stays visible in every report. Waivers, baselines, --ignore and --exit-zero never touch the rules
+    that prove the pair and its bytes: forgepack explain RULE says which those are.
     """
     talk = talk_of(ctx)
     profile = load_profile(profile_name)
     _check_subject(ctx, options)
+    accepting = read_accepting(options, talk)
     if options["hub"] is not None:
         from forgepack.cli.verify_hub import verify_hub
 
         outputs = [_parse_output(text, {}) for text in reports]
-        report = verify_hub(profile, options, depth_given=_given(ctx, "depth"), talk=talk)
+        report = verify_hub(profile, options, depth_given=_given(ctx, "depth"), accepting=accepting, talk=talk)
     else:
-        sources = _find_sources(options)
+        sources = accepting.add_to(_find_sources(options))
         outputs = [_parse_output(text, sources.roots()) for text in reports]
         kind = Pair if options["bundle"] is None else Bundle
         depth = Depth[options["depth"].upper()]
         pair = kind(sources, profile, depth, seconds=options["timeout"], blocks=options["blocks"])
-        report = run_rules(pair, strict=options["strict"], progress=talk.detail)
+        report = run_rules(pair, strict=options["strict"], progress=talk.detail, terms=accepting.terms)
     for name, path in outputs:
         _write(path, render_report(report, name))
     sys.stdout.buffer.write(render_report(report, format_name, verbose=talk.verbose))

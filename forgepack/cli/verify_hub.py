@@ -7,6 +7,7 @@ from typing import Any
 
 from forgepack.cli.common import Talk
 from forgepack.cli.fetch_progress import hub_effects
+from forgepack.cli.verify_terms import Accepting
 from forgepack.hub import HubSettings
 from forgepack.profile import Profile
 from forgepack.release.published import PublishedRelease, name_release, verify_published
@@ -15,7 +16,9 @@ from forgepack.verify.report import Depth, Report
 _LONGEST_WAIT = 30.0
 
 
-def verify_hub(profile: Profile, options: dict[str, Any], *, depth_given: bool, talk: Talk) -> Report:
+def verify_hub(
+    profile: Profile, options: dict[str, Any], *, depth_given: bool, accepting: Accepting, talk: Talk
+) -> Report:
     """Verify the release that --hub names; the default depth is the deepest that needs no weights."""
     settings = HubSettings(
         endpoint=os.environ.get("HF_ENDPOINT") or None, timeout=min(options["timeout"], _LONGEST_WAIT)
@@ -27,6 +30,9 @@ def verify_hub(profile: Profile, options: dict[str, Any], *, depth_given: bool, 
         plain=options["plain"],
         depth=Depth[options["depth"].upper()] if depth_given else Depth.HASH,
         strict=options["strict"],
+        terms=accepting.terms,
+        given=accepting.given,
+        named=accepting.named,
     )
     with hub_effects(talk) as effects:
         return verify_published(wanted, profile, settings=settings, effects=effects, progress=talk.detail)

@@ -183,6 +183,14 @@ def _gate(notes: Notes, raw: Json) -> None:
     notes.identity |= _texts(raw, {"policy": "policy.sha256", "report": "report.sha256"})
 
 
+def _attestation(notes: Notes, raw: Json) -> None:
+    notes.title = "an attestation of a drafter package for a second target"
+    _judge(notes, raw, "attestation")
+    _tell(notes, raw, package="drafter.package", target="target.export", workload="evidence.workload")
+    _tell(notes, raw, accepted="evidence.drafter.acceptance.mean", agreement="evidence.drafter.agreement.mean")
+    notes.identity |= _texts(raw, {"drafter": "drafter.sha256", "evidence": "evidence.sha256", "own": "sha256"})
+
+
 def _schema_only(title: str, schema: str, **paths: str) -> Callable[[Notes, Json], None]:
     def describe(notes: Notes, raw: Json) -> None:
         notes.title = title
@@ -219,6 +227,7 @@ _DESCRIBERS: dict[str, Callable[[Notes, Json], None]] = {
     "replay-report": _replay,
     "gate-result": _gate,
     "gate-policy": _schema_only("a gate's policy", "gate_policy", name="name", workload="workload.name"),
+    "attestation": _attestation,
     "timings": _schema_only("timings of a live run", "timings", device="device", verified_on="verify_unit"),
     "source-record": _schema_only(
         "a package's record of its source", "dflash2_source", repository="checkpoint.repo", commit="checkpoint.commit"

@@ -6,19 +6,13 @@ prompts and of 91% on one coding prompt are the same drafter's).
 
 from __future__ import annotations
 
-import difflib
-import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.schema_check import SchemaFault, schema_faults
-from forgepack.canonical import parse_object, sha256_hex
+from forgepack.artifacts.settings_file import SettingsFile, demand_form, read_settings
 from forgepack.document import DocumentKind
-from forgepack.errors import CorruptError, MissingError, UsageError
-from forgepack.resources import schema_path
+from forgepack.errors import UsageError
 
 KIND = DocumentKind(
     name="forgepack.gate_policy",
@@ -107,24 +101,11 @@ class Policy:
 
 def read_policy(path: Path) -> Policy:
     """Read a policy; UsageError for everything that is wrong with it, for it is the user's configuration."""
-    try:
-        data = read_bounded(path)
-        raw = _parse_toml(data) if path.suffix == ".toml" else parse_object(data, where=str(path))
-    except MissingError as err:
-        raise UsageError(
-            "no such policy", where=str(path), hint="forgepack gate REPORT --template prints one"
-        ) from err
-    except (CorruptError, tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
-        found = err.found if isinstance(err, CorruptError) else str(err)
-        raise UsageError("the policy can't be parsed", where=str(path), found=found) from err
-    return _policy(path, raw, sha256_hex(data))
+    return _policy(read_settings(path, "policy", hint="forgepack gate REPORT --template prints one"))
 
 
-def _parse_toml(data: bytes) -> dict[str, Any]:
-    return tomllib.loads(data.decode("utf-8"))
-
-
-def _policy(path: Path, raw: dict[str, Any], sha256: str) -> Policy:
+def _policy(file: SettingsFile) -> Policy:
+    path, raw = file.path, file.raw
     workload = raw.get("workload")
     if not isinstance(workload, dict) or not str(workload.get("name") or "").strip():
         raise UsageError(
@@ -134,16 +115,14 @@ def _policy(path: Path, raw: dict[str, Any], sha256: str) -> Policy:
             found=repr(workload)[:80],
             hint="forgepack gate REPORT --template prints a policy that is bound to a report",
         )
-    raw = _current(raw, where=str(path))
-    for fault in schema_faults(raw, SCHEMA_NAME):
-        raise _invalid(path, fault)
+    raw = demand_form(file, KIND, SCHEMA_NAME)
     if not {"acceptance", "agreement", "baseline"} & set(raw):
         hint = "add acceptance, agreement or baseline"
         raise UsageError("the policy demands nothing, so anything would pass", where=str(path), hint=hint)
     two = raw.get("two_constraint", {})
     return Policy(
         path=path,
-        sha256=sha256,
+        sha256=file.sha256,
         name=raw.get("name"),
         workload=WorkloadRule(**{"drafter_sha256": None, **workload}),
         sample=SampleRule(**{"sequences": 1, "blocks": 1, **raw.get("sample", {})}),
@@ -156,13 +135,6 @@ def _policy(path: Path, raw: dict[str, Any], sha256: str) -> Policy:
             live_acceptance=two.get("live_acceptance"),
         ),
     )
-
-
-def _current(raw: dict[str, Any], *, where: str) -> dict[str, Any]:
-    try:
-        return KIND.current(raw, where=where)
-    except CorruptError as err:
-        raise UsageError(err.what, where=err.where, expected=err.expected, found=err.found, hint=err.hint) from err
 
 
 def _acceptance(raw: dict[str, Any] | None) -> AcceptanceRule | None:
@@ -179,24 +151,3 @@ def _baseline(raw: dict[str, Any] | None) -> BaselineRule | None:
         drafter_sha256=raw.get("drafter_sha256"),
         drops={name: raw[name].get("most") for name in ("acceptance", "agreement") if name in raw},
     )
-
-
-def _invalid(path: Path, fault: SchemaFault) -> UsageError:
-    """Return the error for a policy that is not valid; a key that is not known is answered with the closest one."""
-    unknown = re.search(r"\('([^']+)' was unexpected\)", fault.message)
-    close = difflib.get_close_matches(unknown[1], _known_keys(), n=1) if unknown else []
-    hint = f"did you mean {close[0]}?" if close else f"forgepack schema {SCHEMA_NAME} tells the form"
-    return UsageError(
-        "the policy is not valid", where=f"{path}: {fault.path}", expected=fault.message, found=fault.found, hint=hint
-    )
-
-
-def _known_keys() -> list[str]:
-    path = schema_path(SCHEMA_NAME)
-    schema = parse_object(path.read_bytes(), where=str(path))
-    nodes, keys = [schema], set()
-    while nodes:
-        node = nodes.pop()
-        keys |= set(node.get("properties", {}))
-        nodes += [*node.get("properties", {}).values(), *node.get("$defs", {}).values()]
-    return sorted(keys)

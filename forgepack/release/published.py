@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from forgepack.artifacts.lock import is_repo
@@ -20,18 +20,23 @@ from forgepack.profile import Profile
 from forgepack.release.hollow import HollowCopy
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
+from forgepack.verify.given import Given
 from forgepack.verify.report import Depth, Report
+from forgepack.verify.terms import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRelease:
-    """A release on the hub and how to look at it."""
+    """A release on the hub and how to look at it; ``named`` are further files, by their roles."""
 
     repo: str
     commit: str
     plain: bool = False
     depth: Depth = Depth.HASH
     strict: bool = False
+    terms: Terms | None = None
+    given: Given = field(default_factory=Given)
+    named: Mapping[str, str] = field(default_factory=dict)
 
 
 def name_release(text: str, profile: Profile, settings: HubSettings) -> tuple[str, str]:
@@ -83,9 +88,10 @@ def verify_published(
         )
         _bring(copy, wanted)
         sources = find_bundle(copy.folder, plain=wanted.plain)
-        named = replace(sources, named={"hub": f"{wanted.repo}@{wanted.commit}"})
+        roles = {"hub": f"{wanted.repo}@{wanted.commit}", **wanted.named}
+        named = replace(sources, named=roles, given=wanted.given)
         bundle = Bundle(named, profile, wanted.depth, known=copy.known)
-        return verify(bundle, strict=wanted.strict, progress=progress)
+        return verify(bundle, strict=wanted.strict, progress=progress, terms=wanted.terms)
 
 
 def _bring(copy: HollowCopy, wanted: PublishedRelease) -> None:

@@ -32,6 +32,7 @@ _SCHEMAS = {
     "forgepack.gate": "gate-result",
     "forgepack.gate_policy": "gate-policy",
     "forgepack.timings": "timings",
+    "forgepack.attestation": "attestation",
     "forgepack.profile": "profile",
     "forgepack.dflash2_source": "source-record",
     "forgepack.diff": "diff",
@@ -40,10 +41,17 @@ _SCHEMAS = {
     "forgepack.release": "release-record",
     "forgepack.qwen_source": "upstream-record",
     **dict.fromkeys(
-        ("forgepack.build-report", "forgepack.bundle-plan", "forgepack.bundle-report", "forgepack.doctor-report"),
+        (
+            *(
+                "forgepack.build-report",
+                "forgepack.bundle-plan",
+                "forgepack.bundle-report",
+                "forgepack.doctor-report",
+            ),
+            *("forgepack.fetch-report", "forgepack.quantize-plan", "forgepack.attest-report"),
+        ),
         "command-output",
     ),
-    **dict.fromkeys(("forgepack.fetch-report", "forgepack.quantize-plan"), "command-output"),
 }
 _SNIFFED = {
     "a Git LFS pointer": "lfs-pointer",

@@ -62,7 +62,7 @@ class DrafterResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplayReport:
-    """A report whose numbers fit each other; ``workload`` is None when it names none."""
+    """A report whose numbers fit each other; ``workload`` is None when it names none, ``raw`` is all of it."""
 
     workload: str | None
     traces_sha256: str
@@ -70,6 +70,7 @@ class ReplayReport:
     target_sha256: str
     sequences: int
     drafters: tuple[DrafterResult, ...]
+    raw: Mapping[str, Any]
 
     @property
     def reference(self) -> DrafterResult:
@@ -191,6 +192,7 @@ def _report(raw: Mapping[str, Any]) -> ReplayReport:
         target_sha256=raw["target"]["sha256"],
         sequences=raw["traces"]["sequences"],
         drafters=tuple(_drafter(one) for one in raw["drafters"]),
+        raw=raw,
     )
 
 

@@ -122,9 +122,11 @@ def _traces_json(run: Run) -> dict[str, Any]:
         fit = "absent"
     elif foreign_parts(traces, run.target, run.profile):
         fit = "differs"
+    recorded = {} if traces.identity is None else {"export": traces.identity.export}
     return {
         "sha256": traces.digest,
         "identity": fit,
+        **recorded,
         "sequences": len(traces.sequences),
         "blocks": traces.blocks,
     }

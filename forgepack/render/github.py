@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
+from forgepack.render.accepted import accepted_text, baseline_lines, partial_text
 from forgepack.verify.report import Check, Report
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -24,17 +25,36 @@ def _lines(report: Report) -> Iterator[str]:
             yield from _findings(report, check)
         elif check.status == "not-evaluated" and report.refuses(check) and check.cause is None:
             yield _command("error", "", f"{check.id} not evaluated", f"{check.title}: {check.reason}")
-    yield f"forgepack {report.verdict}: {report.count('pass')} of {len(report.checks)} checks passed"
+        yield from _accepted(check)
+    if report.not_selected:
+        total = len(report.checks)
+        text = f"{total - report.not_selected} of {total} rules ran: this is no verdict on the whole"
+        yield _command("warning", "", f"forgepack: {partial_text(report)}", text)
+    yield from baseline_lines(report)
+    counts = [f"{report.count('pass')} of {len(report.checks)} checks passed"]
+    counts += [f"{report.count(status)} {status}" for status in ("waived", "known") if report.count(status)]
+    counts += [partial_text(report)] if report.not_selected else []
+    yield f"forgepack {report.verdict}: {', '.join(counts)}"
 
 
 def _findings(report: Report, check: Check) -> Iterator[str]:
     kind = "error" if report.refuses(check) else _COMMANDS[check.severity]
-    for finding in check.findings:
+    for finding in check.held(None):
         place, _, part = finding.where.partition(": ")
         sides = f"expected {finding.expected}, found {finding.found}"
         message = f" ({finding.message})" if finding.message else ""
         text = f"{part or finding.subject}: {sides}{message}. Next: {check.remedy}"
         yield _command(kind, place, f"{check.id} {check.title}", text)
+
+
+def _accepted(check: Check) -> Iterator[str]:
+    """Yield a notice for each finding that does not count: it stays visible."""
+    for finding in check.findings:
+        if finding.accepted is not None:
+            place, _, part = finding.where.partition(": ")
+            text = f"{part or finding.subject}: expected {finding.expected}, found {finding.found}"
+            title = f"{check.id} {finding.accepted.kind}: {check.title}"
+            yield _command("notice", place, title, f"{accepted_text(finding.accepted)}. {text}")
 
 
 def _command(kind: str, file: str, title: str, text: str) -> str:

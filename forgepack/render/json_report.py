@@ -10,7 +10,17 @@ from typing import Any
 
 from forgepack.canonical import dump_canonical
 from forgepack.escaping import escape_line
-from forgepack.verify.report import SEVERITIES, STATUSES, Check, Failure, Finding, Identity, Report
+from forgepack.verify.report import (
+    SEVERITIES,
+    STATUSES,
+    Accepted,
+    BaselineResult,
+    Check,
+    Failure,
+    Finding,
+    Identity,
+    Report,
+)
 
 SCHEMA_VERSION = 1
 
@@ -24,6 +34,10 @@ def report_json(report: Report) -> dict[str, Any]:
         "profile": {"name": escape_line(report.profile), "sha256": report.profile_digest},
         "depth": report.depth.label,
         "strict": report.strict,
+        "exit_zero": report.exit_zero,
+        "complete": report.not_selected == 0,
+        "selection": _selection(report),
+        "baseline": _baseline(report.baseline),
         "verdict": report.verdict,
         "exit_code": report.exit_code,
         "inputs": {one.role: _input(one) for one in report.inputs},
@@ -31,6 +45,7 @@ def report_json(report: Report) -> dict[str, Any]:
             "checks": len(report.checks),
             **{status: report.count(status) for status in STATUSES},
             **{f"failed_{severity}": len(report.failed(severity)) for severity in SEVERITIES},
+            "not_selected": report.not_selected,
         },
         "errors": [_failure(failure) for failure in report.failures],
         "checks": [_check(check) for check in report.checks],
@@ -44,6 +59,30 @@ def render(report: Report) -> bytes:
 
 def _input(one: Identity) -> dict[str, Any]:
     return {"path": escape_line(one.path), "digests": dict(one.digests)}
+
+
+def _selection(report: Report) -> dict[str, Any] | None:
+    """Return how rules were selected, null where all were."""
+    narrowed = report.narrowed
+    if narrowed is None:
+        return None
+    return {
+        "select": list(narrowed.select),
+        "ignore": list(narrowed.ignore),
+        "not_selected": [check.id for check in report.checks if not check.selected],
+        "never_ignored": list(narrowed.kept),
+    }
+
+
+def _baseline(result: BaselineResult | None) -> dict[str, Any] | None:
+    if result is None:
+        return None
+    return {
+        "path": escape_line(result.path),
+        "sha256": result.sha256,
+        "gone": [{"rule": one.rule, "where": escape_line(one.where)} for one in result.gone],
+        "other_inputs": list(result.other_inputs),
+    }
 
 
 def _failure(failure: Failure) -> dict[str, Any]:
@@ -77,6 +116,11 @@ def _check(check: Check) -> dict[str, Any]:
         "reason": escape_line(check.reason) or None,
         "cause": check.cause,
         "count": check.count,
+        "waived": check.waived,
+        "known": check.known,
+        "waivable": check.waivable,
+        "selected": check.selected,
+        **({"more": list(check.more)} if check.more else {}),
         "findings": [_finding(finding, check.id) for finding in check.findings],
     }
 
@@ -89,4 +133,20 @@ def _finding(finding: Finding, rule: str) -> dict[str, Any]:
         "where": escape_line(finding.where),
         "message": escape_line(finding.message),
         "fingerprint": finding.fingerprint(rule),
+        "digest": finding.digest(rule),
+        "accepted": _accepted(finding.accepted),
+    }
+
+
+def _accepted(accepted: Accepted | None) -> dict[str, Any] | None:
+    """Return why a finding does not count, null where it does."""
+    if accepted is None:
+        return None
+    if accepted.kind == "known":
+        return {"kind": "known"}
+    return {
+        "kind": "waived",
+        "reason": escape_line(accepted.reason),
+        "owner": escape_line(accepted.owner),
+        "expires": accepted.expires,
     }

@@ -1,7 +1,8 @@
 """A report as JUnit XML: one suite an area, one case a check, so that CI servers show it as a test run.
 
-Refusals are failures, required checks that were not evaluated and unreadable inputs are errors, other checks that
-were not evaluated are skipped. Warnings that do not refuse are told in system-out.
+Refusals are failures, required checks that were not evaluated and unreadable inputs are errors. Checks that were not
+selected or not evaluated otherwise, and those whose findings are all waived or known, are skipped. Warnings that do
+not refuse, and accepted findings beside others, are told in system-out.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from forgepack.escaping import escape_line
+from forgepack.render.accepted import accepted_lines, partial_text
 from forgepack.verify.report import Check, Report
 from forgepack.verify.rule import AREAS
 
@@ -17,7 +19,8 @@ Element = ElementTree.Element
 
 def render(report: Report) -> bytes:
     """Return the report as indented UTF-8 XML."""
-    root = Element("testsuites", {"name": "forgepack"})
+    partial = f", {partial_text(report)}" if report.not_selected else ""
+    root = Element("testsuites", {"name": f"forgepack{partial}"})
     for area in AREAS:
         checks = [check for check in report.checks if check.area == area]
         if checks:
@@ -43,10 +46,15 @@ def _case(report: Report, check: Check) -> Element:
     if check.status == "fail":
         tag = "failure" if report.refuses(check) else "system-out"
         _tell(case, tag, check.severity, _text(check))
+        if tag == "failure" and check.counting < check.count:
+            _tell(case, "system-out", check.severity, "\n".join(accepted_lines(check)))
     elif check.status == "not-evaluated" and report.refuses(check):
         _tell(case, "error", "not-evaluated", escape_line(check.reason))
-    elif check.status in ("not-evaluated", "waived"):
+    elif check.status == "not-evaluated":
         ElementTree.SubElement(case, "skipped", {"message": escape_line(check.reason)})
+    elif check.status in ("waived", "known"):
+        lines = list(accepted_lines(check))
+        ElementTree.SubElement(case, "skipped", {"message": lines[0]}).text = "\n".join(lines)
     return case
 
 
@@ -64,11 +72,12 @@ def _tell(case: Element, tag: str, kind: str, text: str) -> None:
 
 def _text(check: Check) -> str:
     lines = []
-    for finding in check.findings:
+    held = check.held(None)
+    for finding in held:
         place = escape_line(finding.where or finding.subject)
         sides = f"expected {escape_line(finding.expected)}, found {escape_line(finding.found)}"
         message = f" ({escape_line(finding.message)})" if finding.message else ""
         lines.append(f"{place}: {sides}{message}")
-    if check.count > len(check.findings):
-        lines.append(f"and {check.count - len(check.findings)} more")
+    if check.counting > len(held):
+        lines.append(f"and {check.counting - len(held)} more")
     return "\n".join([*lines, f"why: {check.why}", f"next: {check.remedy}"])

@@ -18,6 +18,7 @@ def rule_json(one: Rule) -> dict[str, Any]:
         "severity": one.severity,
         "depth": one.depth.label,
         "needs": list(one.needs),
+        "waivable": one.waivable,
         "why": one.why,
         "remedy": one.remedy,
     }

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from forgepack.canonical import dump_canonical
 from forgepack.escaping import escape_line
+from forgepack.render.accepted import partial_text
 from forgepack.verify.report import Check, Finding, Report
 from forgepack.verify.rule import AREAS, Rule, all_rules
 
@@ -41,9 +42,21 @@ def sarif_json(report: Report) -> dict[str, Any]:
             "verdict": report.verdict,
             "profile": escape_line(report.profile),
             "depth": report.depth.label,
+            "complete": report.not_selected == 0,
+            **_terms(report),
         },
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _terms(report: Report) -> dict[str, Any]:
+    """Return what was left out, and what is gone since the baseline, where there is something to say."""
+    terms: dict[str, Any] = {}
+    if report.narrowed is not None:
+        terms["notSelected"] = [check.id for check in report.checks if not check.selected]
+    if report.baseline is not None:
+        terms["gone"] = [f"{one.rule} {escape_line(one.where)}" for one in report.baseline.gone]
+    return terms
 
 
 def _rule(one: Rule) -> dict[str, Any]:
@@ -53,7 +66,7 @@ def _rule(one: Rule) -> dict[str, Any]:
         "fullDescription": {"text": f"{' '.join(one.demand.split())} {one.why}."},
         "help": {"text": one.remedy},
         "defaultConfiguration": {"level": one.severity},
-        "properties": {"area": AREAS[one.area], "depth": one.depth.label},
+        "properties": {"area": AREAS[one.area], "depth": one.depth.label, "waivable": one.waivable},
     }
 
 
@@ -70,19 +83,46 @@ def _invocation(report: Report) -> dict[str, Any]:
         "executionSuccessful": report.verdict != "error",
         "exitCode": report.exit_code,
         "toolExecutionNotifications": notes,
+        **_partial(report),
     }
+
+
+def _partial(report: Report) -> dict[str, Any]:
+    """Return the notification that rules were left out; a run of all rules has none."""
+    if not report.not_selected:
+        return {}
+    text = f"{partial_text(report)}: this is no verdict on the whole"
+    return {"toolConfigurationNotifications": [{"level": "warning", "message": {"text": text}}]}
 
 
 def _results(check: Check, report: Report, places: dict[str, int]) -> Iterator[dict[str, Any]]:
     base = {"ruleId": check.id, "ruleIndex": places[check.id], "kind": "fail"}
     if check.status == "not-evaluated" and report.refuses(check):
         finding = Finding(subject=check.title, expected="an evaluation", found=f"none: {check.reason}")
-        yield {**base, "level": "error", **_body(check, finding)}
-    if check.status != "fail":
-        return
+        yield {**base, "level": "error", **_body(check, finding), **_acceptance(report, finding)}
     level = "error" if report.refuses(check) else check.severity
     for finding in check.findings:
-        yield {**base, "level": level, **_body(check, finding)}
+        yield {**base, "level": level, **_body(check, finding), **_acceptance(report, finding)}
+
+
+def _acceptance(report: Report, finding: Finding) -> dict[str, Any]:
+    """Return how SARIF tells that a finding is waived (a suppression) or known (unchanged since the baseline)."""
+    out: dict[str, Any] = {}
+    accepted = finding.accepted
+    if report.baseline is not None:
+        known = accepted is not None and accepted.kind == "known"
+        out["baselineState"] = "unchanged" if known else "new"
+    if accepted is not None and accepted.kind == "waived":
+        properties = {"owner": escape_line(accepted.owner), "expires": accepted.expires}
+        out["suppressions"] = [
+            {
+                "kind": "external",
+                "status": "accepted",
+                "justification": escape_line(accepted.reason),
+                "properties": properties,
+            }
+        ]
+    return out
 
 
 def _body(check: Check, finding: Finding) -> dict[str, Any]:
@@ -90,6 +130,7 @@ def _body(check: Check, finding: Finding) -> dict[str, Any]:
     body: dict[str, Any] = {
         "message": {"text": text},
         "partialFingerprints": {FINGERPRINT: finding.fingerprint(check.id)},
+        "properties": {"digest": finding.digest(check.id)},
     }
     path, _, part = finding.where.partition(": ")
     if path:

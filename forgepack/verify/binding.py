@@ -1,23 +1,37 @@
-"""The sidecar's ``forgepack`` object held against what is there: one finding for each leaf that differs."""
+"""The binding held against what is there: one finding for each leaf that differs.
+
+The binding is the sidecar's ``forgepack`` object; its record of the target is that of an attestation where one holds
+(``forgepack.verify.bond``). Rules ask for paths and never for whose statement it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forgepack.verify.compare import differing, identical, lookup
 from forgepack.verify.report import Finding
-from forgepack.verify.subject import Pair
+
+if TYPE_CHECKING:
+    from forgepack.verify.subject import Pair
 
 
 def bound(pair: Pair, path: str) -> Any:
     """Return what the binding states at a dotted path, None where it states nothing."""
-    return lookup(pair.binding.value, path)
+    part, _, rest = path.partition(".")
+    if part != "target":
+        return lookup(pair.binding.value, path)
+    target = pair.bond.value.target
+    return lookup(target, rest) if rest else target
 
 
 def stated_at(pair: Pair, path: str) -> str:
     """Return the place of a statement of the binding."""
-    return pair.place(pair.layout.sidecar, f"forgepack.{path}")
+    part, _, rest = path.partition(".")
+    if part != "target":
+        return pair.place(pair.layout.sidecar, f"forgepack.{path}")
+    place = pair.bond.value.place
+    return f"{place}.{rest}" if rest else place
 
 
 def against(pair: Pair, path: str, found: Any, where: str, *, subject: str = "") -> Iterator[Finding]:

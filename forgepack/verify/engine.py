@@ -7,6 +7,7 @@ holds can stop the run.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,82 +15,134 @@ from typing import Any
 
 from forgepack import __version__
 from forgepack.errors import InputError, PlatformError
+from forgepack.verify.baseline import demand_same_subject
 from forgepack.verify.faults import finding_of
 from forgepack.verify.identities import identities
 from forgepack.verify.inputs import Input, UnavailableError, stops
-from forgepack.verify.report import Check, Failure, Finding, Report, failure_of
+from forgepack.verify.report import Check, Depth, Failure, Finding, Narrowed, Report, Status, failure_of
 from forgepack.verify.rule import Rule, all_rules, owner_of
 from forgepack.verify.subject import Pair
+from forgepack.verify.terms import Ledger, Terms
 
 MAX_FINDINGS = 20
+MAX_MORE = 5000
+LEFT_OUT = "not selected"
 # Rules that look at gigabytes spend their time outside the interpreter's lock.
 THREADS = 2
 
 
-def verify(pair: Pair, *, strict: bool = False, progress: Callable[[str], None] | None = None) -> Report:
-    """Evaluate all rules on ``pair`` at its depth and return the report; never raises for what an input holds.
+def verify(
+    pair: Pair, *, strict: bool = False, progress: Callable[[str], None] | None = None, terms: Terms | None = None
+) -> Report:
+    """Evaluate the rules on ``pair`` at its depth and return the report; never raises for what an input holds.
 
-    ``progress`` is told each rule, one call at a time, from several threads.
+    ``progress`` is told each rule, one call at a time, from several threads. Raises UsageError where the terms'
+    baseline is of another subject.
     """
-    pair.read_ahead()
+    pair.ledger = Ledger(terms)
+    selection = pair.ledger.terms.selection
+    if pair.ledger.terms.baseline is not None:
+        demand_same_subject(pair.ledger.terms.baseline, pair.profile, pair.sources.named)
+    if selection.whole or any(one.depth > Depth.HASH for one in all_rules() if selection.holds(one)):
+        pair.read_ahead()
     extra: list[Failure] = []
     telling = threading.Lock()
 
     def judged(one: Rule) -> tuple[str, Check]:
-        if progress is not None and one.depth <= pair.depth:
+        if progress is not None and one.depth <= pair.depth and selection.holds(one):
             with telling:
                 progress(one.id)
         return one.id, evaluate(one, pair, extra)
 
     found: dict[str, Check] = {}
     with ThreadPoolExecutor(THREADS) as pool:
-        # Readers' faults are told last: by then every rule has read what it had to look at.
-        for told in (False, True):
-            found.update(pool.map(judged, (one for one in all_rules() if one.tells_readers_faults == told)))
-    checks = [found[one.id] for one in all_rules()]
-    failures = sorted({*pair.failures(), *extra}, key=lambda f: (f.exit_code, f.where, f.what))
+        # Readers' faults are told late: by then every rule has read what it had to look at.
+        for phase in sorted({one.phase for one in all_rules()}):
+            found.update(pool.map(judged, (one for one in all_rules() if one.phase == phase)))
+    return _report(pair, [found[one.id] for one in all_rules()], extra, strict=strict)
+
+
+def _report(pair: Pair, checks: list[Check], extra: list[Failure], *, strict: bool) -> Report:
+    terms, inputs = pair.ledger.terms, identities(pair)
+    selection = terms.selection
+    failures = {*pair.failures(unread=selection.whole), *extra}
+    narrowed = Narrowed(select=selection.select, ignore=selection.ignore, kept=selection.kept())
     return Report(
         version=__version__,
         profile=pair.profile.name,
         profile_digest=pair.profile.digest,
         depth=pair.depth,
         strict=strict,
-        inputs=identities(pair),
+        inputs=inputs,
         checks=_grouped(checks),
-        failures=tuple(failures),
+        failures=tuple(sorted(failures, key=lambda f: (f.exit_code, f.where, f.what))),
+        exit_zero=terms.exit_zero,
+        narrowed=None if selection.whole else narrowed,
+        baseline=pair.ledger.baseline_result({one.role: one.digests for one in inputs}),
     )
 
 
 def evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
     """Return the outcome of one rule; what kept it from finishing is added to ``extra``."""
+    if not pair.ledger.terms.selection.holds(one):
+        return replace(_unknown(one, LEFT_OUT, required=False), selected=False)
     if one.depth > pair.depth:
         return _unknown(one, f"needs --depth {one.depth.label}", required=False)
     lost = next((source for name in one.needs if not (source := pair.input(name)).available), None)
     if lost is not None:
         return _blocked(one, lost, pair)
-    kept: list[Finding] = []
-    count = 0
+    found = _Findings(one, pair.ledger)
     try:
         for finding in one.check(pair):
-            count += 1
-            kept += [finding] if count <= MAX_FINDINGS else []
+            found.add(finding)
     except UnavailableError as err:
-        if not kept:
+        if not found.count:
             return _blocked(one, err.source, pair)
     except (InputError, PlatformError) as err:
         if stops(err):
             extra.append(failure_of(err, pair.show(err.where or "")))
             return _unknown(one, err.what, required=True)
-        kept.append(finding_of(err, pair))
-        count += 1
-    return _outcome(one, pair, kept, count)
-
-
-def _outcome(one: Rule, pair: Pair, kept: list[Finding], count: int) -> Check:
-    if count == 0 and (unseen := _unseen(one, pair)) is not None:
+        found.add(finding_of(err, pair))
+    if found.count == 0 and (unseen := _unseen(one, pair)) is not None:
         return _blocked(one, unseen, pair)
-    check = _unknown(one, "", required=True)
-    return replace(check, status="fail" if count else "pass", findings=tuple(kept), count=count)
+    pair.ledger.evaluated.add(one.id)
+    return found.outcome()
+
+
+class _Findings:
+    """The findings of one rule: those that count first, of each kind the first twenty, and the number of all."""
+
+    def __init__(self, one: Rule, ledger: Ledger) -> None:
+        self.rule, self.ledger = one, ledger
+        self.count = 0
+        self._accepted: Counter[str] = Counter()
+        self._counting: list[Finding] = []
+        self._others: list[Finding] = []
+        self._more: list[str] = []
+
+    def add(self, finding: Finding) -> None:
+        judged = self.ledger.judge(self.rule, finding)
+        self.count += 1
+        kept = self._counting if judged.accepted is None else self._others
+        if judged.accepted is not None:
+            self._accepted[judged.accepted.kind] += 1
+        if len(kept) < MAX_FINDINGS:
+            kept.append(judged)
+        elif len(self._more) < MAX_MORE and (judged.accepted is None or judged.accepted.kind == "known"):
+            self._more.append(judged.key(self.rule.id))
+
+    def outcome(self) -> Check:
+        waived, known = self._accepted["waived"], self._accepted["known"]
+        status: Status = "fail" if self.count > waived + known else "waived" if waived else "known"
+        return replace(
+            _unknown(self.rule, "", required=True),
+            status=status if self.count else "pass",
+            findings=(*self._counting, *self._others),
+            count=self.count,
+            waived=waived,
+            known=known,
+            more=tuple(self._more),
+        )
 
 
 def _unseen(one: Rule, pair: Pair) -> Input[Any] | None:
@@ -124,18 +177,27 @@ def _unknown(one: Rule, reason: str, *, required: bool, cause: str | None = None
         remedy=one.remedy,
         reason=reason,
         cause=cause,
+        waivable=one.waivable,
     )
 
 
 def _grouped(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Name the cause of each failed check whose rule says which other failure explains it."""
+    """Name the cause of each failed check whose rule says which other failure explains it.
+
+    A waivable check that could not be evaluated because of an accepted finding is excused by it.
+    """
     checks = tuple(checks)
     failed = sorted(check.id for check in checks if check.status == "fail" and check.severity == "error")
+    accepted = {check.id for check in checks if check.status in ("waived", "known")}
     after = {one.id: one.after for one in all_rules()}
-    return tuple(
-        replace(check, cause=_cause_of(check.id, after[check.id], failed)) if check.status == "fail" else check
-        for check in checks
-    )
+
+    def grouped(check: Check) -> Check:
+        if check.status == "fail":
+            return replace(check, cause=_cause_of(check.id, after[check.id], failed))
+        excused = check.status == "not-evaluated" and check.waivable and check.cause in accepted
+        return replace(check, required=False) if excused else check
+
+    return tuple(grouped(check) for check in checks)
 
 
 def _cause_of(ident: str, prefixes: Iterable[str], failed: list[str]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from forgepack.artifacts.aimodel import METADATA_FILE, SUFFIX, metadata_content
 from forgepack.artifacts.files import read_bounded
@@ -13,7 +13,9 @@ from forgepack.canonical import digest_json, parse_object
 from forgepack.verify.binding import stated_at
 from forgepack.verify.compare import differing, identical
 from forgepack.verify.report import Finding
-from forgepack.verify.subject import Pair
+
+if TYPE_CHECKING:
+    from forgepack.verify.subject import Pair
 
 BASIS_FILE = "basis.json"
 

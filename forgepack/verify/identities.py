@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from forgepack.verify.report import Identity
 from forgepack.verify.subject import Pair
@@ -10,16 +10,30 @@ from forgepack.verify.subject import Pair
 
 def identities(pair: Pair) -> tuple[Identity, ...]:
     """Return one identity for each part that was named, with the digests known without further reading."""
-    digests = {
+    digests: dict[str, Mapping[str, str]] = {
         "drafter": dict(_package(pair)),
         "target": dict(_target(pair)),
         "checkpoint": dict(_checkpoint(pair)),
         "quant": dict(_quant(pair)),
         "bundle": dict(_release(pair)),
         "hub": dict(_release(pair)),
+        **dict(_accepting(pair)),
     }
     named = pair.sources.named
     return tuple(Identity(role=role, path=named[role], digests=digests.get(role, {})) for role in sorted(named))
+
+
+def _accepting(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the digests of the files that say what is accepted."""
+    for attestation in pair.attestations.value if pair.attestations.available else ():
+        yield attestation.name, {"sha256": attestation.sha256, "evidence_sha256": attestation.evidence["sha256"]}
+    for evidence in pair.sources.given.evidence:
+        yield evidence.name, {"sha256": evidence.sha256}
+    terms = pair.ledger.terms
+    if terms.waivers is not None:
+        yield "waivers", {"sha256": terms.waivers.sha256}
+    if terms.baseline is not None:
+        yield "baseline", {"sha256": terms.baseline.sha256}
 
 
 def _package(pair: Pair) -> Iterator[tuple[str, str]]:

@@ -13,18 +13,23 @@ from forgepack.verify.inputs import Input, Parsed
 from forgepack.verify.readers import read_header
 from forgepack.verify.report import Depth, Failure, failure_of
 from forgepack.verify.sources import Sources, guard_links
+from forgepack.verify.terms import Ledger
 
 T = TypeVar("T")
 Tree = tuple[Entry, ...]
 
 
 class InputSet:
-    """Attributes that are inputs of ``sources`` under a profile; what is read is told by each input."""
+    """Attributes that are inputs of ``sources`` under a profile; what is read is told by each input.
+
+    ``ledger`` holds the terms of the verification, and its account of waivers and known findings.
+    """
 
     def __init__(self, sources: Sources, profile: Profile, depth: Depth) -> None:
         self.sources = sources
         self.profile = profile
         self.depth = depth
+        self.ledger = Ledger()
 
     def inputs(self) -> tuple[Input[Any], ...]:
         """Return every input, in the order of their definition."""
@@ -49,9 +54,10 @@ class InputSet:
         shown = self.show(path.as_posix())
         return f"{shown}: {part}" if part else shown
 
-    def failures(self) -> list[Failure]:
-        """Return what kept inputs at this depth from being read at all."""
-        found = [err for source in self.judged() for err in source.stoppers]
+    def failures(self, *, unread: bool = True) -> list[Failure]:
+        """Return what kept inputs at this depth from being read at all; with ``unread`` the others are read, too."""
+        sources = [source for source in self.judged() if unread or source.settled]
+        found = [err for source in sources for err in source.stoppers]
         return [failure_of(err, self.show(err.where or "")) for err in found]
 
     def _file(

@@ -1,11 +1,12 @@
 """What a verification found: checks with their findings, failures to read, one verdict and one exit code.
 
-A check ends as pass, fail, not-evaluated (with the reason) or waived. Unknown is not pass: a required check
-that is not evaluated fails the verdict as a finding does.
+A check ends as pass, fail, not-evaluated (with the reason), waived or known: the latter two when all its findings are
+accepted. Unknown is not pass: a required check that is not evaluated fails the verdict as a finding does.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -16,11 +17,13 @@ from forgepack.errors import EXIT_OK, EXIT_REFUSED, ForgepackError
 from forgepack.escaping import escape_line
 
 Severity = Literal["error", "warning", "note"]
-Status = Literal["pass", "fail", "not-evaluated", "waived"]
+Status = Literal["pass", "fail", "not-evaluated", "waived", "known"]
 Verdict = Literal["pass", "fail", "error"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-STATUSES: tuple[Status, ...] = ("pass", "fail", "not-evaluated", "waived")
+STATUSES: tuple[Status, ...] = ("pass", "fail", "not-evaluated", "waived", "known")
+# Digests in a text, which change from build to build.
+_HEX = re.compile(r"\b[0-9a-f]{32,}\b")
 # Which exit code wins when several apply, strongest first (the documented precedence).
 PRECEDENCE = (130, 70, 5, 7, 6, 4, 3, EXIT_REFUSED, EXIT_OK)
 
@@ -40,6 +43,16 @@ class Depth(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Why a finding does not count: waived by its owner until a day, or known from a baseline."""
+
+    kind: Literal["waived", "known"]
+    reason: str = ""
+    owner: str = ""
+    expires: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One fault: what was compared, what was expected and found, and where (file and JSON path or tensor)."""
 
@@ -48,6 +61,24 @@ class Finding:
     found: str
     where: str = ""
     message: str = ""
+    accepted: Accepted | None = None
+
+    @property
+    def place(self) -> str:
+        """The place as reports print it, one line: what a waiver names."""
+        return escape_line(self.where)
+
+    def digest(self, rule: str) -> str:
+        """Return the SHA-256 of all that a finding says, as reports print it: what a waiver is bound to."""
+        return digest_json({"rule": rule, **self._texts()})
+
+    def key(self, rule: str) -> str:
+        """Return what a baseline knows a finding by: all that it says, but for the digests in it."""
+        return digest_json({"rule": rule, **{k: _HEX.sub("…", text) for k, text in self._texts().items()}})[:32]
+
+    def _texts(self) -> dict[str, str]:
+        fields = ("subject", "where", "expected", "found", "message")
+        return {name: escape_line(getattr(self, name)) for name in fields}
 
     def fingerprint(self, rule: str) -> str:
         """Return a stable identity of this finding: the rule, the subject and both sides."""
@@ -73,7 +104,8 @@ class Check:
     """The outcome of one rule. ``count`` counts all findings, ``findings`` holds the first of them.
 
     ``cause`` names the rule whose failure explains this outcome; ``required`` says whether a check that was not
-    evaluated fails the verdict.
+    evaluated fails the verdict. Of the findings ``waived`` and ``known`` are accepted; those that count stand first.
+    ``more`` are the baseline's keys of the findings that are not held.
     """
 
     id: str
@@ -88,11 +120,25 @@ class Check:
     cause: str | None = None
     count: int = 0
     findings: tuple[Finding, ...] = ()
+    waived: int = 0
+    known: int = 0
+    more: tuple[str, ...] = ()
+    waivable: bool = False
+    selected: bool = True
 
     @property
     def area(self) -> str:
         """The area of the contract: the letters of the id."""
         return self.id.rstrip("0123456789")
+
+    @property
+    def counting(self) -> int:
+        """How many findings are neither waived nor known."""
+        return self.count - self.waived - self.known
+
+    def held(self, kind: Literal["waived", "known"] | None) -> tuple[Finding, ...]:
+        """Return the held findings that are accepted so; with None those that count."""
+        return tuple(f for f in self.findings if (None if f.accepted is None else f.accepted.kind) == kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +151,39 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """A finding of the baseline that is not found any more."""
+
+    rule: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineResult:
+    """Which report was the baseline, what is gone since, and which inputs have other digests now."""
+
+    path: str
+    sha256: str
+    gone: tuple[Gone, ...]
+    other_inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowed:
+    """How rules were selected: prefixes as named, and ids that --ignore named in vain."""
+
+    select: tuple[str, ...]
+    ignore: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole outcome; ``strict`` says whether warnings count as errors."""
+    """The whole outcome; ``strict`` says whether warnings count as errors.
+
+    ``exit_zero`` makes a refusal end with 0 unless a rule that is never waived refuses; the verdict stays.
+    ``narrowed`` is None where every rule was selected, ``baseline`` where none was given.
+    """
 
     version: str
     profile: str
@@ -116,17 +193,30 @@ class Report:
     inputs: tuple[Identity, ...]
     checks: tuple[Check, ...]
     failures: tuple[Failure, ...]
+    exit_zero: bool = False
+    narrowed: Narrowed | None = None
+    baseline: BaselineResult | None = None
 
     @property
     def exit_code(self) -> int:
         """The documented exit code; the strongest wins where several apply."""
-        refused = [EXIT_REFUSED for check in self.checks if self.refuses(check)]
-        return strongest([failure.exit_code for failure in self.failures] + refused)
+        return self._code([check for check in self.checks if self.refuses(check) and not self._forgiven(check)])
+
+    def _code(self, refusing: list[Check]) -> int:
+        return strongest([failure.exit_code for failure in self.failures] + [EXIT_REFUSED for _ in refusing])
+
+    def _forgiven(self, check: Check) -> bool:
+        return self.exit_zero and check.waivable
+
+    @property
+    def not_selected(self) -> int:
+        """How many rules were left out by name: with any, a pass is none of the whole."""
+        return sum(not check.selected for check in self.checks)
 
     @property
     def verdict(self) -> Verdict:
         """``pass``, ``fail``, or ``error`` when the verification could not be finished."""
-        code = self.exit_code
+        code = self._code([check for check in self.checks if self.refuses(check)])
         return "pass" if code == EXIT_OK else "fail" if code == EXIT_REFUSED else "error"
 
     def refuses(self, check: Check) -> bool:

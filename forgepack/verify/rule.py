@@ -48,7 +48,8 @@ class Rule:
     ``demand`` is the docstring of its function: the sentence that holds when it passes. ``needs`` names the inputs
     without which it says nothing; ``over`` those that it judges one by one, so that it passes only if each could be
     read. ``codes`` are the readers' error codes that it reports; ``after`` names
-    rules, by id or by the start of one, whose failure explains it.
+    rules, by id or by the start of one, whose failure explains it. Findings of a rule that is not ``waivable`` count
+    whatever waivers, baselines, --ignore and --exit-zero say. A ``late`` rule is evaluated after all others.
     """
 
     id: str
@@ -63,6 +64,8 @@ class Rule:
     codes: tuple[str, ...]
     after: tuple[str, ...]
     check: CheckFunction
+    waivable: bool
+    late: bool
 
     @property
     def area(self) -> str:
@@ -73,6 +76,11 @@ class Rule:
     def tells_readers_faults(self) -> bool:
         """Whether it reports errors of readers: for it, all other rules must have read what they look at."""
         return bool(self.codes) or self.id == CATCH_ALL
+
+    @property
+    def phase(self) -> int:
+        """When it is evaluated: 0 first, 1 after those that read, 2 after all others."""
+        return 2 if self.late else int(self.tells_readers_faults)
 
 
 def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
@@ -87,8 +95,10 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
     over: tuple[str, ...] = (),
     codes: tuple[str, ...] = (),
     after: tuple[str, ...] = (),
+    waivable: bool | None = None,
+    late: bool = False,
 ) -> Callable[[CheckFunction], Rule]:
-    """Turn a function that yields findings into the Rule of that id."""
+    """Turn a function that yields findings into the Rule of that id; by default errors are never waived."""
     match = _ID.fullmatch(ident)
     if match is None or match[1] not in AREAS:
         raise InternalError("a rule's id is its area and three digits", found=ident)
@@ -107,6 +117,8 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
             codes=codes,
             after=after,
             check=check,
+            waivable=severity != "error" if waivable is None else waivable,
+            late=late,
         )
 
     return wrap

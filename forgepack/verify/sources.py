@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import overload
 
 from forgepack.artifacts.files import read_error
 from forgepack.artifacts.target import TargetPaths, locate_target
 from forgepack.errors import CorruptError, MissingError, NothingToVerifyError, UsageError
+from forgepack.verify.given import Given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,7 @@ class Sources:
 
     ``allow_links`` accepts symbolic links that resolve to regular files, as in a hub cache. ``bundle`` is the folder
     of a release that holds the parts; ``plain`` leaves its drafter out, as a diagnostic of the target alone.
+    ``given`` is what else was named: attestations, evidence, withdrawn digests.
     """
 
     drafter: Path
@@ -31,6 +33,7 @@ class Sources:
     allow_links: bool = False
     bundle: Path | None = None
     plain: bool = False
+    given: Given = field(default_factory=Given)
 
     def roots(self) -> dict[str, Path]:
         """Return role -> root of every part that is given."""

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from forgepack.artifacts.aimodel import AssetFiles
+from forgepack.artifacts.attestation import Attestation, Evidence
 from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter_config, read_target_config
 from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
 from forgepack.artifacts.release_json import Release
+from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.target import (
     EMBEDDING_FILE,
     HEAD_FILE,
@@ -37,6 +39,7 @@ from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.artifacts.tree import walk
 from forgepack.profile import Profile
 from forgepack.verify import lineage
+from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE, Bond, choose_bond, emitted_head
 from forgepack.verify.hashing import Digests, hash_files, planned_files
 from forgepack.verify.input_set import InputSet, Tree, below, never
 from forgepack.verify.inputs import Input, Parsed, UnavailableError
@@ -99,6 +102,7 @@ class Pair(InputSet):
         self._add_target()
         self._add_sources()
         self._add_release()
+        self._add_given()
         self.digests: Input[Digests] = Input("digests", self._digests, depth=Depth.HASH)
         self._add_lineage()
         self._add_run()
@@ -180,6 +184,23 @@ class Pair(InputSet):
         self.bundle_tree: Input[Tree] = Input("bundle_tree", never, absent=NO_BUNDLE)
         self.record: Input[Mapping[str, Any]] = Input("record", never, absent=NO_BUNDLE)
         self.sums: Input[Mapping[str, str]] = Input("sums", never, absent=NO_BUNDLE)
+
+    def _add_given(self) -> None:
+        """Declare attestations and evidence, and what the rules hold the target against."""
+        given = self.sources.given
+        self.attestations: Input[tuple[Attestation, ...]] = Input(
+            "attestations",
+            lambda: Parsed(
+                value=tuple(file.attestation for file in given.attestations if file.attestation is not None),
+                faults=tuple(fault for file in given.attestations for fault in file.faults),
+            ),
+            absent=None if given.attestations else NO_ATTESTATION,
+        )
+        self.evidence: Input[tuple[Evidence, ...]] = Input(
+            "evidence", lambda: given.evidence, absent=None if given.evidence else NO_EVIDENCE
+        )
+        self.bond: Input[Bond] = Input("bond", lambda: choose_bond(self))
+        self.emitted_head: Input[SafetensorsFile] = Input("emitted_head", lambda: emitted_head(self))
 
     def _digests(self) -> Parsed[Digests]:
         return hash_files(planned_files(self))

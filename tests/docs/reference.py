@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from forgepack.cli.main import COMMANDS, EXIT_CODES
-from forgepack.verify.rule import AREAS, all_rules
+from forgepack.verify.rule import AREAS, Rule, all_rules
 from tests.docs.pages import ROOT
 from tests.docs.reference_commands import commands_page
 from tests.docs.reference_formats import formats_page
@@ -90,6 +90,13 @@ def exit_codes_page() -> str:
     )
 
 
+def _weight(one: Rule) -> str:
+    words = [one.severity, one.depth.label]
+    if one.waivable != (one.severity != "error"):
+        words.append("may be waived" if one.waivable else "never waived")
+    return ", ".join(words)
+
+
 def rules_page() -> str:
     """Return the page of rules: by area, each with what it demands, why, and the remedy."""
     lines = [
@@ -97,6 +104,8 @@ def rules_page() -> str:
         "",
         "Ids are stable for ever. `forgepack explain RULE` prints the same. A check is required when its severity is",
         "error and its depth at most the chosen one; a required check that could not be evaluated fails the verdict.",
+        "Findings of warnings and notes, and of the errors that say so, may be",
+        "[waived](../how-to/waive-and-attest.md#waive-a-finding).",
         "",
         "| depth | reads |",
         "|---|---|",
@@ -107,6 +116,6 @@ def rules_page() -> str:
         for one in all_rules():
             if one.area == area:
                 demand = " ".join(one.demand.split())
-                lines += ["", f"**{one.id}** ({one.severity}, {one.depth.label}): {one.title}.", f"{demand}"]
+                lines += ["", f"**{one.id}** ({_weight(one)}): {one.title}.", f"{demand}"]
                 lines += [f"*Why:* {one.why}. *Next:* {one.remedy}."]
     return "\n".join(line.replace("<", "&lt;") for line in lines) + "\n"

@@ -38,7 +38,7 @@ def test_flat_target_config_passes(pair: Path) -> None:
         pair
     )
     report = verified(pair)
-    assert {"CTR022"} == {check.id for check in report.failed("error")}
+    assert {"CTR022", "CTR061"} == {check.id for check in report.failed("error")}
 
 
 def test_re_saved_asset_passes(pair: Path) -> None:

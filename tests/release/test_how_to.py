@@ -18,6 +18,7 @@ import pytest
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import forgepack
 from forgepack.miniature.loopback import LoopbackHub
+from forgepack.verify.rule import all_rules, find_rule
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
 from tests.release.bench import judged
 from tests.verify.running import explain_all
@@ -59,6 +60,26 @@ def test_recipe_of_the_page_is_valid() -> None:
     assert 2 == len(blocks)
     for block in blocks:
         assert () == schema_faults(tomllib.loads(block), "forgepack_toml")
+
+
+def test_files_of_the_page_are_valid() -> None:
+    """The sample waivers and the sample deny list follow their schemas, and their waived rule may be waived."""
+    blocks = re.findall(r"```toml\n(.*?)```", (PAGES / "waive-and-attest.md").read_text(), re.DOTALL)
+    waivers, deny = (tomllib.loads(block) for block in blocks)
+    for waiver in waivers["waiver"]:
+        waiver["expires"] = waiver["expires"].isoformat()
+    assert ((), ()) == (schema_faults(waivers, "waivers"), schema_faults(deny, "deny"))
+    assert all(find_rule(waiver["rule"]).waivable for waiver in waivers["waiver"])
+
+
+def test_page_names_the_errors_that_may_be_waived() -> None:
+    """The list of the page is the code's, and each rule that it names exists."""
+    text = (PAGES / "waive-and-attest.md").read_text()
+    named = set(re.findall(r"\b[A-Z]{3,4}[0-9]{3}\b", text))
+    assert {one.id for one in all_rules() if one.severity == "error" and one.waivable} <= named | {
+        f"LIC00{number}" for number in range(2, 5)
+    }
+    assert named <= {one.id for one in all_rules()}
 
 
 def test_release_downloaded_by_the_hubs_command_verifies(released: Path, tmp_path: Path) -> None:

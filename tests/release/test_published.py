@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
+from forgepack.artifacts.files import hash_file
 from forgepack.errors import HubError, NothingToVerifyError, UsageError
 from forgepack.hub import Effects, HubSettings, Progress
 from forgepack.miniature.loopback import LoopbackHub
 from forgepack.release.published import PublishedRelease, name_release, verify_published
+from forgepack.verify.given import Given
 from forgepack.verify.report import Depth, Report
+from forgepack.verify.selection import Selection
+from forgepack.verify.terms import Terms
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
 from tests.release.bench import STEM, edit, edit_listed, relist
 from tests.verify.factory import tiny_profile
-from tests.verify.running import check_of, explain_all, roots, told
+from tests.verify.running import check_of, explain_all, failed, roots, told
 
 REPO = "tests/release"
 COMMIT = "cd" * 20
@@ -58,6 +62,20 @@ def test_good_release_passes_without_its_weights(hub: LoopbackHub, released: Pat
     assert passed <= {check.id for check in report.checks if check.status == "pass"}
     assert [] == bytes_sent(hub, "layer_00.safetensors")
     assert all(bytes_sent(hub, name) for name in ("release.json", f"{STEM}.json", "lm_head.safetensors"))
+
+
+def test_terms_hold_for_a_published_release(hub: LoopbackHub, released: Path) -> None:
+    """Selections and withdrawn digests count as for a folder, and the files that name them are listed."""
+    digest = hash_file(released / "drafter/selector.safetensors")[1]
+    report = look(
+        hub,
+        released,
+        terms=Terms(selection=Selection(ignore=("LIC006",))),
+        given=Given(denied={digest: "withdrawn"}),
+        named={"deny": "deny.toml"},
+    )
+    assert ({"SRC001", "SRC008"}, 1) == (failed(report), report.not_selected)
+    assert {"deny", "hub"} == {identity.role for identity in report.inputs}
 
 
 def test_weights_are_read_at_their_heads_and_mask_row(hub: LoopbackHub, released: Path) -> None:

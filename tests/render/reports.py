@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
-from forgepack.verify.report import Check, Depth, Failure, Finding, Identity, Report
+from forgepack.verify.report import (
+    Accepted,
+    BaselineResult,
+    Check,
+    Depth,
+    Failure,
+    Finding,
+    Gone,
+    Identity,
+    Narrowed,
+    Report,
+)
 
 # Every character that a file name, JSON string or tensor name can smuggle in, half surrogates included.
 HOSTILE = st.one_of(
@@ -30,7 +42,7 @@ HOSTILE = st.one_of(
 
 
 def make_report(text: str, *, strict: bool = False, failures: bool = True) -> Report:
-    """Return a report with a check of each outcome, every free text of which is ``text``."""
+    """Return a report with a check of each outcome, accepted or not, every free text of which is ``text``."""
     finding = Finding(subject=text, expected=text, found=text, where=f"drafter/{text}: {text}", message=text)
     common: Any = {"why": "it matters", "remedy": "mend it", "depth": Depth.HEADER}
     checks = (
@@ -85,6 +97,7 @@ def make_report(text: str, *, strict: bool = False, failures: bool = True) -> Re
             **common,
         ),
         Check(id="VOC001", title="rows", severity="error", status="pass", required=True, **common),
+        *_accepted_checks(text, finding, common),
     )
     failure = Failure(what=text, where=text, expected=text, found=text, hint=text, code="unreadable", exit_code=4)
     return Report(
@@ -96,4 +109,28 @@ def make_report(text: str, *, strict: bool = False, failures: bool = True) -> Re
         inputs=(Identity(role="drafter", path=text, digests={"a": "b"}),),
         checks=checks,
         failures=(failure,) if failures else (),
+        narrowed=Narrowed(select=("LIC",), ignore=(), kept=("TAP001",)),
+        baseline=BaselineResult(
+            path=text, sha256="0" * 64, gone=(Gone(rule="LIC001", where=text),), other_inputs=("drafter",)
+        ),
+    )
+
+
+def _accepted_checks(text: str, finding: Finding, common: dict[str, Any]) -> tuple[Check, ...]:
+    """Return a check whose findings are waived and known, one that is known, one with others, one left out."""
+    waived = replace(finding, accepted=Accepted(kind="waived", reason=text, owner=text, expires="2030-01-01"))
+    known = replace(finding, accepted=Accepted(kind="known"))
+    both: dict[str, Any] = {"severity": "error", "required": True, "waivable": True, **common}
+    return (
+        Check(id="LIC001", title="a", status="waived", count=2, waived=1, known=1, findings=(waived, known), **both),
+        Check(id="LIC002", title="b", status="known", count=1, known=1, findings=(known,), **both),
+        Check(id="LIC003", title="c", status="fail", count=2, waived=1, findings=(finding, waived), **both),
+        Check(
+            id="LIC005",
+            title="d",
+            status="not-evaluated",
+            reason="not selected",
+            **{**both, "required": False},
+            selected=False,
+        ),
     )

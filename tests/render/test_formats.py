@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 
+from forgepack.artifacts.schema_check import schema_faults
 from forgepack.render import FORMATS, render_report
 from tests.render.reports import HOSTILE, make_report
 
@@ -37,8 +38,9 @@ def test_no_text_becomes_a_command(name: str, text: str) -> None:
     """A CI runner that reads the output sees only the commands that the github format gives."""
     output = render_report(make_report(text), name, verbose=True).decode("utf-8")
     commands = [line for line in output.splitlines() if line.lstrip().startswith("::") or re.search(r"##\w*\[", line)]
-    # 1 failure to read, 20 findings, 1 note, 1 warning; a check whose cause is told is not told again
-    assert (23 if name == "github" else 0) == len(commands)
+    # 1 failure to read, 21 findings, 1 note, 1 warning, 4 accepted findings, 1 on rules that were left out;
+    # a check whose cause is told is not told again
+    assert (29 if name == "github" else 0) == len(commands)
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in commands)
 
 
@@ -62,7 +64,9 @@ def test_sarif_has_one_run_and_one_result_a_finding(text: str) -> None:
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     results = run["results"]
     assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in results)
-    assert ["TAP001"] * 20 + ["TAP012", "HEAD001", "PATH006"] == [result["ruleId"] for result in results]
+    accepted = ["LIC001", "LIC001", "LIC002", "LIC003", "LIC003"]
+    expected = ["TAP001"] * 20 + ["TAP012", "HEAD001", "PATH006", *accepted]
+    assert expected == [result["ruleId"] for result in results]
     assert all(result["partialFingerprints"] for result in results)
     assert not run["invocations"][0]["executionSuccessful"]
 
@@ -95,9 +99,9 @@ def test_sarif_follows_the_published_schema() -> None:
 def test_junit_counts_agree(text: str) -> None:
     """A JUnit parser finds each outcome, and the totals that the root states."""
     root = ElementTree.fromstring(render_report(make_report(text), "junit"))
-    for tag, count in (("testcase", 7), ("failure", 1), ("error", 2), ("skipped", 1), ("system-out", 2)):
+    for tag, count in (("testcase", 11), ("failure", 2), ("error", 2), ("skipped", 4), ("system-out", 3)):
         assert count == len(root.findall(f".//{tag}"))
-    assert ("7", "1", "2", "1") == tuple(root.attrib[k] for k in ("tests", "failures", "errors", "skipped"))
+    assert ("11", "2", "2", "4") == tuple(root.attrib[k] for k in ("tests", "failures", "errors", "skipped"))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -113,14 +117,48 @@ def test_json_checks_tell_the_first_finding() -> None:
     assert ("error", 4) == (report["verdict"], report["exit_code"])
     assert ("x", 30, 20) == (checks["TAP001"]["found"], checks["TAP001"]["count"], len(checks["TAP001"]["findings"]))
     assert checks["VOC001"]["subject"] is None
-    assert {"pass": 1, "fail": 3, "not-evaluated": 2, "waived": 0}.items() <= report["counts"].items()
+    assert {"pass": 1, "fail": 4, "not-evaluated": 3, "waived": 1, "known": 1, "not_selected": 1}.items() <= report[
+        "counts"
+    ].items()
+
+
+def test_accepted_findings_are_told_in_each_format() -> None:
+    """A waived finding is a SARIF suppression, a known one unchanged; both stay in JSON, JUnit skips their checks."""
+    log = json.loads(render_report(make_report("x"), "sarif"))
+    results = [r for r in log["runs"][0]["results"] if r["ruleId"].startswith("LIC")]
+    assert [True, False, False, False, True] == ["suppressions" in result for result in results]
+    states = ["new", "unchanged", "unchanged", "new", "new"]
+    assert states == [result["baselineState"] for result in results]
+    (suppression,) = results[0]["suppressions"]
+    assert ("accepted", "x", {"owner": "x", "expires": "2030-01-01"}) == (
+        suppression["status"],
+        suppression["justification"],
+        suppression["properties"],
+    )
+    raw = json.loads(render_report(make_report("x"), "json"))
+    checks = {check["id"]: check for check in raw["checks"]}
+    kinds = [(one["accepted"] or {}).get("kind") for one in checks["LIC003"]["findings"]]
+    assert [None, "waived"] == kinds
+    root = ElementTree.fromstring(render_report(make_report("x"), "junit"))
+    skipped = [case.attrib["name"][:6] for case in root.iter("testcase") if case.find("skipped") is not None]
+    assert ["LIC004", "LIC001", "LIC002", "LIC005"] == skipped
+
+
+def test_reports_of_every_outcome_follow_the_schema() -> None:
+    """JSON with accepted findings, a baseline and a selection is valid under schemas/report.schema.json."""
+    raw = json.loads(render_report(make_report("x"), "json"))
+    raw["inputs"] = {}
+    assert () == schema_faults(raw, "report")
 
 
 def test_text_groups_by_cause() -> None:
     """What follows from a root cause stands below it, and a long list is cut and counted."""
     lines = render_report(make_report("x", failures=False), "text").decode().splitlines()
-    assert "FAIL  profile x, depth header" == lines[0]
+    assert "FAIL, 1 rule not selected  profile x, depth header" == lines[0]
+    assert "LIC001 error, 1 waived and 1 known: a" in lines
+    assert "baseline x (another drafter): 2 known, 1 gone" in lines
     assert "  … and 25 more of this kind" in lines
     assert any(line.startswith("  follows: PATH006") for line in lines)
     assert "  not evaluated because of it: HEAD001" in lines
-    assert "fail: 6 checks, 1 passed, 1 failed, 1 with warnings, 1 with notes, 2 not evaluated" == lines[-1]
+    counts = "1 passed, 2 failed, 1 with warnings, 1 with notes, 2 not evaluated, 1 waived, 1 known"
+    assert f"fail: 10 checks, {counts}, 1 rule not selected" == lines[-1]

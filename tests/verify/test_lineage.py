@@ -20,6 +20,7 @@ from forgepack.coreai_backend.constants import NamedConstant
 from forgepack.emit.graph import drafter_functions
 from forgepack.emit.table import constant_table
 from forgepack.packing import pack_u4
+from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE
 from forgepack.verify.subject import NO_BUNDLE
 from tests.verify.drafter_folder import source_lookup
 from tests.verify.factory import EXPORT, tiny_profile
@@ -312,9 +313,10 @@ def test_foreign_program_is_not_noise(foreign: Path, tmp_path: Path) -> None:
 
 
 def test_good_pair_passes_every_check(base: Path) -> None:
-    """The good pair with all its sources passes every check that there is at this depth, those of bundles aside."""
+    """The good pair with all its sources passes every check of this depth, bundles and attestations aside."""
     report = verified(base, "lineage", sources=True)
     assert ("pass", 0) == (report.verdict, report.exit_code), explain_all(report)
-    seen = [check for check in report.checks if check.depth <= report.depth and check.reason != NO_BUNDLE]
+    aside = {NO_ATTESTATION, NO_BUNDLE, NO_EVIDENCE}
+    seen = [check for check in report.checks if check.depth <= report.depth and check.reason not in aside]
     assert {"pass"} == {check.status for check in seen}
     assert EXPORT in str(base / HEAD)

@@ -84,7 +84,7 @@ def fixed(pair: Pair) -> Iterator[Finding]:
     why="the normal form forgives other parts; a package of this tool has none",
     remedy="emit the package again for this target",
     depth="lineage",
-    needs=("roles", "head"),
+    needs=("roles", "emitted_head"),
     after=("HEAD003", "NUM00", "WGT011"),
 )
 def from_head(pair: Pair) -> Iterator[Finding]:

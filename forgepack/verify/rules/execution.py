@@ -33,6 +33,7 @@ def finite_outputs(pair: Pair) -> Iterator[Finding]:
     depth="run",
     needs=("execution",),
     after=("NUM020",),
+    waivable=True,
 )
 def near_reference(pair: Pair) -> Iterator[Finding]:
     """Outputs deviate by at most 1e-2 of the reference's largest value in any call, and 5e-3 in the median call.

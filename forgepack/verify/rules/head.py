@@ -128,6 +128,7 @@ def identified_twice(pair: Pair) -> Iterator[Finding]:
     remedy="use the export that the package was emitted for, or emit it for this one",
     needs=("binding", "head"),
     after=(
+        "CTR060",
         "PKG015",
         "HEAD003",
         "HEAD005",
@@ -151,6 +152,7 @@ def bound_header(pair: Pair) -> Iterator[Finding]:
     depth="hash",
     needs=("binding", "head", "digests"),
     after=(
+        "CTR060",
         "PKG015",
         "NUM00",
         "HEAD003",
@@ -197,6 +199,7 @@ def bound_content(pair: Pair) -> Iterator[Finding]:
     depth="lineage",
     needs=("binding", "head"),
     after=(
+        "CTR060",
         "PKG015",
         "NUM00",
         "HEAD003",

@@ -27,6 +27,7 @@ _WORDS = {
     over=("licence",),
     codes=("licence-missing", "licence-empty"),
     after=("CTR045",),
+    waivable=True,
 )
 def licence(pair: Pair) -> Iterator[Finding]:
     """LICENSE lies in the drafter folder and is not empty."""
@@ -41,6 +42,7 @@ def licence(pair: Pair) -> Iterator[Finding]:
     over=("notice",),
     codes=("notice-missing", "notice-empty"),
     after=("CTR045",),
+    waivable=True,
 )
 def notice(pair: Pair) -> Iterator[Finding]:
     """NOTICE lies in the drafter folder and is not empty, where the profile's checkpoint has one."""
@@ -53,6 +55,7 @@ def notice(pair: Pair) -> Iterator[Finding]:
     why="another licence grants other rights",
     remedy="restore LICENSE from the checkpoint, or correct the profile",
     needs=("licence",),
+    waivable=True,
 )
 def licence_kind(pair: Pair) -> Iterator[Finding]:
     """LICENSE holds the words of the profile's licence."""
@@ -70,6 +73,7 @@ def licence_kind(pair: Pair) -> Iterator[Finding]:
     why="an edited notice drops who must be named",
     remedy="copy LICENSE and NOTICE from the checkpoint",
     needs=("checkpoint_texts",),
+    waivable=True,
 )
 def texts(pair: Pair) -> Iterator[Finding]:
     """LICENSE and NOTICE of package and checkpoint hold the same bytes."""
@@ -86,6 +90,7 @@ def texts(pair: Pair) -> Iterator[Finding]:
     why="a package without its sidecar still has to say under which terms it stands",
     remedy="emit the package again",
     needs=("asset", "binding"),
+    waivable=True,
 )
 def asset_licence(pair: Pair) -> Iterator[Finding]:
     """``license`` in the asset's metadata names the profile's licences of drafter and target."""

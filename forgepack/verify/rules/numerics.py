@@ -125,6 +125,7 @@ def finite(pair: Pair) -> Iterator[Finding]:
     remedy="restore the file from its source",
     depth="lineage",
     over=(*_FILES, "embedding"),
+    waivable=True,
 )
 def not_empty(pair: Pair) -> Iterator[Finding]:
     """No tensor of two axes or more is zero as a whole or over a quarter, or holds one value alone."""
@@ -194,7 +195,7 @@ def one_mask_scale(pair: Pair) -> Iterator[Finding]:
     why="the counts say how much of the drafter the folds cost: a count that is off hides a loss",
     remedy="emit the package again",
     depth="lineage",
-    needs=("binding", "quant", "checkpoint", "head", "embedding"),
+    needs=("binding", "quant", "checkpoint", "emitted_head", "embedding"),
     after=("NUM004", "PKG015", "WGT012", "WGT013", "WGT015"),
 )
 def narrowed(pair: Pair) -> Iterator[Finding]:

@@ -123,6 +123,7 @@ def name_collisions(pair: Pair) -> Iterator[Finding]:
     title="no file name of the package is unusable on another system",
     why="reserved names, control characters, trailing dots and backslashes break or disguise a file elsewhere",
     remedy="rename or remove the file",
+    waivable=True,
 )
 def file_names(pair: Pair) -> Iterator[Finding]:
     """Names below the drafter folder are safe by POSIX and Windows rules."""

@@ -86,6 +86,7 @@ def _placed(release: Release) -> Iterator[Finding]:
     remedy=_BUNDLE,
     needs=("release", "bundle_tree"),
     after=_FORM,
+    waivable=True,
 )
 def documents(pair: Pair) -> Iterator[Finding]:
     """Component documentation is exactly the five files at the root, and each holds text."""
@@ -110,6 +111,7 @@ def documents(pair: Pair) -> Iterator[Finding]:
     remedy=_BUNDLE,
     needs=("release",),
     after=_FORM,
+    waivable=True,
 )
 def notices(pair: Pair) -> Iterator[Finding]:
     """The embedding and each file of build, export and drafter that is no text has a notice that is not blank."""

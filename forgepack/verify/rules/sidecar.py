@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from forgepack.verify.binding import must_state
+from forgepack.verify.bond import named_export
 from forgepack.verify.compare import differing, same
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -76,18 +77,19 @@ def dimensions(pair: Pair) -> Iterator[Finding]:
     why="the release check pairs by these names; another name is another head, or an export that was renamed",
     remedy="emit the package for this target",
     needs=("sidecar", "manifest"),
+    after=("CTR060",),
 )
 def export_names(pair: Pair) -> Iterator[Finding]:
-    """Last part of target_export and parent of head_export are manifest.export, unless the manifest names a basis."""
+    """Last part of target_export and parent of head_export are manifest.export, but for a basis or an attestation."""
     manifest = pair.manifest.value
     if manifest.basis is not None:
         return  # a rotated target legally keeps an unrotated base's head: that pair is bound by digest alone
-    names = {"target_export": _last_part, "head_export": _parent_name}
+    names, expected = {"target_export": _last_part, "head_export": _parent_name}, named_export(pair)
     for key, part in names.items():
         found = part(pair.sidecar.value.get(key))
-        if found != manifest.export:
+        if found != expected:
             where = pair.place(pair.layout.sidecar, key)
-            yield differing(f"{key} of the sidecar", where, expected=manifest.export, found=found)
+            yield differing(f"{key} of the sidecar", where, expected=expected, found=found)
 
 
 def _last_part(value: Any) -> Any:
@@ -107,6 +109,7 @@ def _parent_name(value: Any) -> Any:
     why="parts that lie apart may belong to two targets",
     remedy="name the export that the build was made from, or give its folder that name",
     needs=("manifest", "export_tree"),
+    waivable=True,
 )
 def export_folder(pair: Pair) -> Iterator[Finding]:
     """The export's folder has the name of manifest.export, unless the manifest names a basis."""

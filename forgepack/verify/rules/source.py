@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forgepack.verify.compare import differing
+from forgepack.verify.drafter_record import drafter_record
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -14,18 +15,18 @@ from forgepack.verify.subject import Pair
 
 @rule(
     "SRC001",
-    title="no source that is stated is one that the profile knows to be wrong or withdrawn",
+    title="nothing that is stated is known to be wrong or withdrawn",
     why="the donor's weights have the right names and shapes: only a digest tells them",
     remedy="fetch the pinned checkpoint, quantize and emit again",
 )
 def known_bad_stated(pair: Pair) -> Iterator[Finding]:
-    """No digest that lock, quantization report or sidecar states is on the profile's lists."""
+    """No digest that lock, report, sidecar, asset or attestation states is on the lists of profile or --deny."""
     return _listed(pair, _stated_digests(pair))
 
 
 @rule(
     "SRC008",
-    title="no file is one that the profile knows to be wrong or withdrawn",
+    title="no file is known to be wrong or withdrawn",
     why="the donor's weights and withdrawn packages have the right names and shapes: only a digest tells them",
     remedy="fetch the pinned checkpoint; use a package that was not withdrawn",
     depth="hash",
@@ -33,15 +34,16 @@ def known_bad_stated(pair: Pair) -> Iterator[Finding]:
     after=("SRC001",),
 )
 def known_bad_found(pair: Pair) -> Iterator[Finding]:
-    """No file that was read is on the profile's lists."""
+    """No file that was read is on the lists of the profile or of --deny."""
     return _listed(pair, _found_digests(pair))
 
 
 def _listed(pair: Pair, digests: Iterator[tuple[str, str]]) -> Iterator[Finding]:
+    lists = (pair.profile.known_bad, pair.profile.withdrawn, pair.sources.given.denied)
     for where, sha256 in sorted(set(digests)):
-        reason = pair.profile.known_bad.get(sha256) or pair.profile.withdrawn.get(sha256)
+        reason = next((reasons[sha256] for reasons in lists if sha256 in reasons), None)
         if reason is not None:
-            yield differing("digest", where, expected="the pinned file", found=sha256, message=reason)
+            yield differing("digest", where, expected="one that is not on a list", found=sha256, message=reason)
 
 
 def _found_digests(pair: Pair) -> Iterator[tuple[str, str]]:
@@ -50,7 +52,7 @@ def _found_digests(pair: Pair) -> Iterator[tuple[str, str]]:
 
 
 def _stated_digests(pair: Pair) -> Iterator[tuple[str, str]]:
-    """Yield every SHA-256 that lock, quantization report and sidecar's binding name, with its place."""
+    """Yield every SHA-256 that names a part of the pair or a source of it, with its place."""
     if pair.lock.available:
         for number, file in enumerate(pair.lock.value.files):
             yield _lock_place(pair, f"files[{number}].sha256"), file.sha256
@@ -59,6 +61,12 @@ def _stated_digests(pair: Pair) -> Iterator[tuple[str, str]]:
         yield pair.place(report.path, "inputs.checkpoint.model_sha256"), report.model_sha256
     if pair.binding.available:
         yield from _strings(pair.binding.value, pair.place(pair.layout.sidecar, "forgepack"))
+    if pair.asset.available:
+        yield pair.place(pair.asset.value.root / "main.hash"), pair.asset.value.stated_sha256
+    if pair.binding.available and pair.asset.available and pair.config.available:
+        yield from _strings(drafter_record(pair), "drafter")
+    for attestation in pair.attestations.value if pair.attestations.available else ():
+        yield from _strings(attestation.raw, attestation.name)
 
 
 def _strings(value: Any, where: str) -> Iterator[tuple[str, str]]:

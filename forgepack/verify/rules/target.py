@@ -22,6 +22,8 @@ _MANIFEST = "coreai/manifest.json"
     remedy="use the target that the package was emitted for, or emit it for this one",
     needs=("binding", "manifest"),
     after=(
+        "CTR060",
+        "CTR067",
         "PATH001",
         "TAP",
         "CTR014",
@@ -63,6 +65,8 @@ def manifest_bytes(pair: Pair) -> Iterator[Finding]:
     remedy="use the target that the package was emitted for, or emit it for this one",
     needs=("binding", "target_config"),
     after=(
+        "CTR060",
+        "CTR067",
         "VOC",
         "CTR01",
         "TAP007",
@@ -82,6 +86,8 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
     depth="hash",
     needs=("binding", "digests"),
     after=(
+        "CTR060",
+        "CTR067",
         "HEAD",
         "PKG013",
         "CTR020",

@@ -120,6 +120,7 @@ def config_dtype(pair: Pair) -> Iterator[Finding]:
     depth="hash",
     needs=("binding", "embedding", "digests"),
     after=(
+        "CTR060",
         "PKG015",
         "WGT018",
     ),

@@ -1,0 +1,96 @@
+"""Files that people write, TOML or JSON under a shipped schema: every fault is a usage error with its place."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.schema_check import SchemaFault, schema_faults
+from forgepack.canonical import parse_object, sha256_hex
+from forgepack.document import DocumentKind
+from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
+from forgepack.resources import schema_path
+
+MAX_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFile:
+    """A file as parsed, dates as ISO texts; ``sha256`` is that of its bytes."""
+
+    path: Path
+    sha256: str
+    raw: Mapping[str, Any]
+
+
+def read_settings(path: Path, what: str, *, hint: str | None = None) -> SettingsFile:
+    """Parse a file, TOML where its name ends in .toml, else JSON.
+
+    ``what`` names its kind, ``hint`` says where one comes from. Raises UsageError when there is none or it can't be
+    parsed, UnreadableError when it can't be read.
+    """
+    try:
+        data = read_bounded(path, MAX_BYTES)
+        raw = tomllib.loads(data.decode("utf-8")) if path.suffix == ".toml" else parse_object(data, where=str(path))
+    except MissingError as err:
+        raise UsageError(f"no such {what}", where=str(path), hint=hint) from err
+    except (CorruptError, LimitError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as err:
+        found = err.found if isinstance(err, CorruptError | LimitError) else str(err)[:200]
+        raise UsageError(f"the {what} can't be parsed", where=str(path), found=found) from err
+    return SettingsFile(path=path, sha256=sha256_hex(data), raw=_dates_as_text(raw))
+
+
+def demand_form(file: SettingsFile, kind: DocumentKind, schema: str, *, stated: bool = True) -> dict[str, Any]:
+    """Return what a file holds in its kind's current form; UsageError for the first fault.
+
+    A file that people write may leave its version out where it need not be ``stated``. An unknown key is answered
+    with the closest known one.
+    """
+    raw = dict(file.raw) if stated else {kind.key: kind.statement, **file.raw}
+    try:
+        raw = kind.current(raw, where=str(file.path))
+    except CorruptError as err:
+        raise UsageError(err.what, where=err.where, expected=err.expected, found=err.found, hint=err.hint) from err
+    for fault in schema_faults(raw, schema):
+        raise _invalid(file, kind, schema, fault=fault)
+    return raw
+
+
+def _invalid(file: SettingsFile, kind: DocumentKind, schema: str, *, fault: SchemaFault) -> UsageError:
+    unknown = re.search(r"\('([^']+)' was unexpected\)", fault.message)
+    close = difflib.get_close_matches(unknown[1], _known_keys(schema), n=1) if unknown else []
+    hint = f"did you mean {close[0]}?" if close else f"forgepack schema {schema} tells the form"
+    return UsageError(
+        f"the {kind.title} is not valid",
+        where=f"{file.path}: {fault.path}",
+        expected=fault.message,
+        found=fault.found,
+        hint=hint,
+    )
+
+
+def _known_keys(schema: str) -> list[str]:
+    path = schema_path(schema)
+    nodes: list[Any] = [parse_object(path.read_bytes(), where=str(path))]
+    keys: set[str] = set()
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            keys |= set(node.get("properties", {}))
+            nodes += node.values()
+    return sorted(keys)
+
+
+def _dates_as_text(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _dates_as_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_dates_as_text(item) for item in value]
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value

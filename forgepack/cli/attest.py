@@ -1,0 +1,165 @@
+"""``forgepack attest``: a statement, outside the package, that a drafter was measured with a second target."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from forgepack.canonical import dump_canonical
+from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of, target_options
+from forgepack.cli.resources import require_new, require_parent
+from forgepack.errors import EXIT_OK, UsageError
+from forgepack.escaping import escape_line
+from forgepack.profile import load_profile
+from forgepack.verify.report import Depth
+from forgepack.verify.sources import Sources, find_sources
+
+if TYPE_CHECKING:
+    from forgepack.release.attest import AttestResult
+
+_PATH = click.Path(path_type=Path)
+SUFFIX = ".attestation.json"
+
+
+@click.command("attest")
+@click.argument("drafter", type=_PATH)
+@click.option("--target", type=_PATH, metavar="DIR", help="The second target's release root.")
+@target_options
+@click.option(
+    "--evidence",
+    type=_PATH,
+    required=True,
+    metavar="REPORT",
+    help="What forgepack replay --workload --report wrote of this pair.",
+)
+@click.option(
+    "--out",
+    type=_PATH,
+    metavar="FILE",
+    show_default=f"DRAFTER.EXPORT{SUFFIX}, beside DRAFTER",
+    help="Attestation to be written.",
+)
+@click.option(
+    "--depth",
+    type=click.Choice([depth.label for depth in Depth if depth >= Depth.HASH]),
+    default=Depth.LINEAGE.label,
+    show_default=True,
+    help="How deep the pair is verified before it is attested.",
+)
+@click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
+@click.option("--dry-run", is_flag=True, help="Verify, say what would be written, write nothing.")
+@profile_option
+@force_option
+@json_option
+@click.pass_context
+def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> int:
+    """Attest that the package in DRAFTER was measured with another target than its own.
+
+    The target must share head, tokenizer and mask row with the package's own, by content; the evidence must be of
+    this drafter and this target, on a named workload. Otherwise the rules say why not, and nothing is written (exit
+    1).
+
+    The package is not touched. forgepack verify DRAFTER --target DIR --attestation FILE passes the pair from then on.
+    The attestation repeats what the evidence showed; it judges nothing: forgepack gate does.
+    """
+    from forgepack.release.attest import AttestInputs
+    from forgepack.release.attest import attest as make
+    from forgepack.release.evidence import read_evidence
+
+    talk, profile = talk_of(ctx), load_profile(profile_name)
+    sources = _sources(options)
+    if options["out"] is not None:
+        _check_out(options["out"], sources, force=options["force"])
+    inputs = AttestInputs(
+        sources=sources,
+        profile=profile,
+        evidence=read_evidence(options["evidence"], "evidence"),
+        depth=Depth[options["depth"].upper()],
+    )
+    result = make(inputs, progress=talk.detail)
+    if result.attestation is None:
+        return _refuse(result, as_json=as_json)
+    out = options["out"] or _default_out(sources, str(result.attestation["target"]["export"]))
+    _check_out(out, sources, force=options["force"])
+    data = dump_canonical(result.attestation)
+    if not options["dry_run"]:
+        from forgepack.staging import write_file
+
+        write_file(out, data)
+    _tell(result, out, data, dry_run=options["dry_run"], as_json=as_json)
+    return EXIT_OK
+
+
+def _sources(options: dict[str, Any]) -> Sources:
+    parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
+    return find_sources(options["drafter"], options["target"], **parts, allow_links=options["allow_links"])
+
+
+def _default_out(sources: Sources, export: str) -> Path:
+    """Return the file beside the package, named after it and the target's export."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", export)[:100]
+    return sources.drafter.parent / f"{sources.drafter.name}.{name}{SUFFIX}"
+
+
+def _check_out(out: Path, sources: Sources, *, force: bool) -> None:
+    require_parent(out)
+    require_new(out, force=force)
+    path = Path(os.path.abspath(out))  # noqa: PTH100  (links stay as they are named)
+    for role, root in sources.roots().items():
+        if path.is_relative_to(root):
+            what = "an attestation lies outside of what it attests"
+            raise UsageError(what, where=str(out), found=f"inside {role}", hint="name another file by --out")
+
+
+def _refuse(result: AttestResult, *, as_json: bool) -> int:
+    """Show the rules that refuse the pair, as forgepack verify does."""
+    from forgepack.render import render_report
+    from forgepack.render.json_report import report_json
+
+    if as_json:
+        echo_json({"schema": "forgepack.attest-report/1", "attested": False, "verify": report_json(result.report)})
+    else:
+        sys.stdout.buffer.write(render_report(result.report, "text"))
+        sys.stdout.buffer.flush()
+        click.echo("not attested: nothing was written")
+    return result.report.exit_code
+
+
+def _tell(result: AttestResult, out: Path, data: bytes, *, dry_run: bool, as_json: bool) -> None:
+    assert result.attestation is not None
+    if as_json:
+        free = shutil.disk_usage(out.parent).free
+        echo_json(
+            {
+                "schema": "forgepack.attest-report/1",
+                "attested": True,
+                "dry_run": dry_run,
+                "out": str(out),
+                "bytes": len(data),
+                "disk": {"needed": len(data), "free": free},
+                "attestation": result.attestation,
+                "verify": {"verdict": result.report.verdict, "depth": result.report.depth.label},
+            }
+        )
+        return
+    evidence, target = result.attestation["evidence"], result.attestation["target"]
+    shown = evidence["drafter"]
+    accepted = shown["acceptance"]
+    sample = f"{evidence['traces']['sequences']} sequences, {accepted['blocks']} blocks"
+    lines = [
+        f"{out}: {result.attestation['drafter']['package']} with target {target['export']}",
+        f"evidence: workload {evidence['workload']}, {sample}: {accepted['mean']:.3f} accepted a block",
+    ]
+    if "agreement" in shown:
+        lines.append(f"agreement with the reference: {shown['agreement']['mean']:.3f} of its blocks")
+    warnings = result.report.failed("warning")
+    lines += [f"warning: {check.id}: not so: {check.title} ({check.findings[0].where})" for check in warnings]
+    lines.append(f"sha256 {result.attestation['sha256']}, verified at depth {result.report.depth.label}")
+    lines += [f"{len(data):,} bytes; nothing was written"] if dry_run else []
+    click.echo("\n".join(escape_line(line) for line in lines))

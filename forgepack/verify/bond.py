@@ -1,0 +1,109 @@
+"""Which record of a target the rules hold the found one against: the sidecar's, or that of an attestation.
+
+This is the one place where it is chosen. Every rule reads the record through ``forgepack.verify.binding`` and judges
+the found target by all of it, so the choice can't make a wrong pair pass: it only decides which statement is told to
+differ.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from forgepack.artifacts.attestation import Attestation
+from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.canonical import sha256_hex
+from forgepack.errors import ForgepackError
+from forgepack.verify.compare import lookup, same
+from forgepack.verify.files import describe, found_basis, target_file
+from forgepack.verify.input_set import never
+from forgepack.verify.inputs import Input, UnavailableError
+
+if TYPE_CHECKING:
+    from forgepack.verify.subject import Pair
+
+NO_ATTESTATION = "no --attestation was given"
+NO_EVIDENCE = "no --evidence was given"
+REFACTORED = "an attested target's head has the same content in other tables; HEAD003 compares the content"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bond:
+    """The record of the target that holds, where it is stated, and the attestation that states it, if one does."""
+
+    target: Any
+    place: str
+    attestation: Attestation | None = None
+
+
+def choose_bond(pair: Pair) -> Bond:
+    """Return the record that the found target differs least from; the sidecar's where two differ alike."""
+    own = Bond(target=pair.binding.value.get("target"), place=pair.place(pair.layout.sidecar, "forgepack.target"))
+    if not pair.attestations.available:
+        return own
+    others = [Bond(target=a.target, place=f"{a.name}: target", attestation=a) for a in pair.attestations.value]
+    return min((own, *others), key=lambda bond: len(list(differing_parts(pair, bond.target))))
+
+
+def differing_parts(pair: Pair, record: Any) -> Iterator[str]:
+    """Yield what of the found target is not as a record states it, as far as the pair's depth sees."""
+    for name, path, found in _header_parts(pair):
+        if not same(found, lookup(record, path)):
+            yield name
+    if pair.manifest.available and not _as_recorded(lambda: found_basis(pair), lookup(record, "basis")):
+        yield "basis"
+    yield from _files(pair, lookup(record, "files"))
+
+
+def _header_parts(pair: Pair) -> Iterator[tuple[str, str, Any]]:
+    """Yield (name, path in a record, what was found) of what headers tell."""
+    if pair.manifest.available:
+        yield "export", "export", pair.manifest.value.export
+        yield "manifest", "manifest.content_sha256", pair.manifest.value.digest
+    if pair.target_config.available:
+        yield "config", "config_sha256", pair.target_config.value.sha256
+    if pair.head.available:
+        yield "head", "head.header_sha256", pair.head.value.header_sha256
+    token = pair.profile.geometry.mask_token
+    if pair.embedding.available and token < pair.embedding.value.shape[0]:
+        yield "mask row", "mask_row.sha256", sha256_hex(pair.embedding.value.row(token).tobytes())
+
+
+def _files(pair: Pair, files: Any) -> Iterator[str]:
+    if pair.depth < pair.digests.depth or not pair.digests.available or not isinstance(files, Mapping):
+        return
+    for path, record in sorted(files.items()):
+        file = target_file(pair, path)
+        if file is not None and not _as_recorded(functools.partial(describe, pair, file), record):
+            yield path
+
+
+def _as_recorded(read: Callable[[], Any], record: Any) -> bool:
+    """Whether what can be read is what is recorded; what can't be read is told by its own reader."""
+    try:
+        return same(read(), record)
+    except ForgepackError:
+        return False
+
+
+def named_export(pair: Pair) -> Any:
+    """Return the export that the sidecar's runtime keys must name: an attested target's package keeps its own."""
+    if pair.binding.available and pair.bond.value.attestation is not None:
+        return lookup(pair.binding.value, "target.export")
+    return pair.manifest.value.export
+
+
+def emitted_head(pair: Pair) -> SafetensorsFile:
+    """Return the export's head where its tensors are those that the package was emitted from.
+
+    An attested target's head has the same content, but perhaps in other tables and scales: it is legally not there.
+    """
+    head = pair.head.value
+    if not pair.binding.available or pair.bond.value.attestation is None:
+        return head
+    own, attested = pair.binding.value.get("target"), pair.bond.value.target
+    if not same(lookup(attested, "head.tensors"), lookup(own, "head.tensors")):
+        raise UnavailableError(Input("emitted_head", never, absent=REFACTORED))
+    return head
