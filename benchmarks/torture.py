@@ -169,7 +169,7 @@ def torture(victim: Victim, folder: Path, *, rounds: int, seed: int) -> Outcome:
 def _kill(
     victim: Victim, out: Path, *, from_start: bool, limit: float, draw: random.Random
 ) -> tuple[int, bool, float]:
-    """Start the command and kill it within ``limit`` seconds; return its code, whether it held its folder, its time."""
+    """Start the command, kill it within ``limit`` seconds; return its code, if it held its folder, its seconds."""
     process = _start(victim.command(out))
     if not from_start:
         _await_lock(process, work_folder(out))
