@@ -88,7 +88,8 @@ def test_inline_constants_of_any_length_are_no_foreign_buffers() -> None:
         return {"y": ops.slice(ops.transpose(inputs["x"], [5, 4, 3, 2, 1, 0]), [0] * 6, half)}
 
     wide = Function(name="f", inputs=(("x", shape),), outputs=(("y", half),), body=body)
-    constants = build_program([wide], {}.__getitem__).trace.constants
+    named: dict[str, NamedConstant] = {}
+    constants = build_program([wide], named.__getitem__).trace.constants
     assert {None} == {constant.name for constant in constants}
     assert {(6,)} == {constant.shape for constant in constants}
 
