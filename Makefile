@@ -76,10 +76,11 @@ dist: $(VENV)/installed-release  ## wheel and sdist into dist/, the same bytes f
 mutate: $(VENV)/installed-dev  ## change every field, constant and tensor of the miniature in turn: the score
 	$(BIN)/python -m tests.mutation.run --json $(VENV)/mutation.json $(ARGS)
 
-fuzz-replay: $(VENV)/installed-dev  ## 1000 seeds of damage through every reader
+fuzz-replay: $(VENV)/installed-dev  ## 1000 seeds of damage through every reader and the package's program
 	$(BIN)/python -m fuzz.replay $(ARGS)
 
-READERS ?= sidecar safetensors npy npz tokenizer lock manifest report profile
+READERS ?= sidecar safetensors npy npz tokenizer lock manifest report profile \
+	config record metadata traces_identity release sums replay_report policy timings toml build_lock blob mil inspect
 SECONDS ?= 600
 
 fuzz: $(VENV)/installed-dev  ## coverage-guided fuzzing of the readers, SECONDS each

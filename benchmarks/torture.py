@@ -35,6 +35,7 @@ PROFILE = "mini"
 BEFORE = "starting, reading the inputs"
 BEGUN = "hashing the inputs"
 _GLANCE = 0.002
+_SLOWER = 1.02  # the time of a whole run follows the machine: down with each run that was over, up with each kill
 _PROC = Path("/proc")
 
 
@@ -141,24 +142,20 @@ def torture(victim: Victim, folder: Path, *, rounds: int, seed: int) -> Outcome:
     run_whole(victim.command(old, older=True), work_folder(old))
     started = time.perf_counter()
     after_lock = run_whole(victim.command(whole), work_folder(whole))
-    all_of_it = time.perf_counter() - started
+    limits = {True: time.perf_counter() - started, False: after_lock}
     states = {"new": contents(whole), "old": contents(old)}
     outcome = Outcome()
     while outcome.kills < rounds:
         number = outcome.kills
         _prepare(out, old if number & 1 else None, fresh=not number & 2)
-        process = _start(victim.command(out))
         from_start = number % 16 >= 12
-        if not from_start:
-            _await_lock(process, work_folder(out))
-        time.sleep(draw.uniform(0, all_of_it if from_start else after_lock))
-        held = _holds(process.pid, work_folder(out))
-        process.send_signal(signal.SIGKILL)
-        code = process.wait()
+        code, held, seconds = _kill(victim, out, from_start=from_start, limit=limits[from_start], draw=draw)
         if code == -signal.SIGKILL:
             _judge(victim, out, states, outcome, held=held)
+            limits[from_start] *= _SLOWER
             continue
         outcome.missed += 1
+        limits[from_start] = seconds
         if code or contents(out) != states["new"]:
             outcome.faults.append(f"before kill {number}: ended with {code}")
     run_whole(victim.command(out), work_folder(out))
@@ -167,6 +164,21 @@ def torture(victim: Victim, folder: Path, *, rounds: int, seed: int) -> Outcome:
     left = sorted({p.name for p in folder.iterdir()} - {"killed", "old", "whole"})
     outcome.faults += [f"left behind: {name}" for name in left]
     return outcome
+
+
+def _kill(
+    victim: Victim, out: Path, *, from_start: bool, limit: float, draw: random.Random
+) -> tuple[int, bool, float]:
+    """Start the command, kill it within ``limit`` seconds; return its code, if it held its folder, its seconds."""
+    process = _start(victim.command(out))
+    if not from_start:
+        _await_lock(process, work_folder(out))
+    began = time.perf_counter()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(draw.uniform(0, limit))
+    held = _holds(process.pid, work_folder(out))
+    process.send_signal(signal.SIGKILL)
+    return process.wait(), held, time.perf_counter() - began
 
 
 def _prepare(out: Path, old: Path | None, *, fresh: bool) -> None:
@@ -257,6 +269,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.torture", description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--only", choices=("quantize", "emit"))
     args = parser.parse_args()
     mini, faults = find_miniature(), 0
     with tempfile.TemporaryDirectory() as name:
@@ -269,7 +282,7 @@ def main() -> int:
             subprocess.run(command, cwd=REPOSITORY, env=environment(), check=True, capture_output=True)
         quant = root / "demo" / "quant"
         emit = emit_victim(quant, root / "other", checkpoint=checkpoint, target=mini.target)
-        for each in (victim, emit):
+        for each in (one for one in (victim, emit) if args.only in (None, one.name)):
             folder = root / each.name
             folder.mkdir()
             started = time.perf_counter()

@@ -94,7 +94,8 @@ class DocumentKind:
         writer = _writer(raw)
         found = f"{self.name}/{version}" + (f", written by forgepack {writer}" if writer else "")
         if version > self.version:
-            needed = f"forgepack {writer}" if writer else f"a forgepack newer than {__version__}"
+            told = writer is not None and writer != __version__
+            needed = f"forgepack {writer}" if told else f"a forgepack newer than {__version__}"
             what = f"the {self.title} is of a newer version than forgepack {__version__} reads"
             hint = f"install {needed}; or, with this one: {self.remake}"
         else:

@@ -11,9 +11,11 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from forgepack.profile import Profile
+from fuzz.assets import ending, replay_assets
 from fuzz.damage import damaged
 from fuzz.readers import READERS, Reader, seed_of, try_bytes
 from fuzz.structure import reshaped
@@ -24,6 +26,7 @@ CORPUS = Path(__file__).parent / "corpus"
 # Of processor time, for one input.
 SECONDS = 20.0
 MEMORY = 8 << 30
+ASSET = "asset"
 
 
 def stored_inputs(name: str) -> Iterator[bytes]:
@@ -48,37 +51,57 @@ def replay(reader: Reader, good: bytes, seeds: Iterable[int], folder: Path, prof
             raise
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        found["a value" if err is None else f"{err.exit_code} {err.code or type(err).__name__}"] += 1
+        found[ending(err)] += 1
     return found
 
 
 def main() -> int:
-    """Replay all seeds of all readers, or of those named."""
+    """Replay all seeds of all readers and of the package's program, or of those named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("readers", nargs="*", default=sorted(READERS))
+    parser.add_argument("readers", nargs="*", default=[*sorted(READERS), ASSET])
     parser.add_argument("--seeds", type=int, default=1000)
     options = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    failed = 0
+    failed, total = 0, Counter[str]()
     with tempfile.TemporaryDirectory() as work:
         profile = tiny_profile()
         pair = build_pair(Path(work) / "pair", profile)
         folder = Path(work) / "input"
         folder.mkdir()
         for name in options.readers:
-            reader, start = READERS[name], time.monotonic()
-            good = seed_of(reader, pair, profile)
+            start = time.monotonic()
             try:
-                found = replay(reader, good, range(options.seeds), folder, profile)
-                for data in stored_inputs(name):
-                    try_bytes(reader, data, folder, profile)
+                found = _replayed(name, pair, folder, range(options.seeds), profile)
             except Exception:  # noqa: BLE001  (a reader that ends in anything else is what is looked for)
                 failed += 1
                 print(f"{name}: {traceback.format_exc()}")
                 continue
+            total.update({code.split()[0]: count for code, count in found.items()})
             codes = ", ".join(f"{code} {count}" for code, count in found.most_common())
-            print(f"{name}: {options.seeds} seeds in {time.monotonic() - start:.1f} s: {codes}")
+            print(f"{name}: {options.seeds} seeds in {time.monotonic() - start:.1f} s: {codes}", flush=True)
+    print("by exit code: " + ", ".join(f"{code} {count}" for code, count in sorted(total.items())))
     return 1 if failed else 0
+
+
+def _replayed(name: str, pair: Path, folder: Path, seeds: Iterable[int], profile: Profile) -> Counter[str]:
+    if name == ASSET:  # in children, which have limits of their own
+        return replay_assets(pair, seeds, folder / "assets")
+    reader = READERS[name]
+    good = seed_of(reader, pair, profile)
+    with _limited_memory():
+        found = replay(reader, good, seeds, folder, profile)
+        for data in stored_inputs(name):
+            try_bytes(reader, data, folder, profile)
+    return found
+
+
+@contextmanager
+def _limited_memory() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 if __name__ == "__main__":

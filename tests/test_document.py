@@ -98,9 +98,10 @@ def test_two_versions_before_is_refused_with_the_command_that_makes_it_anew(name
     [
         ({"name": "forgepack", "version": "0.3.0"}, "install forgepack 0.3.0; or"),
         ({"version": "0.3.0\x1b[31m; rm -rf"}, f"install a forgepack newer than {__version__}; or"),
+        ({"version": __version__}, f"install a forgepack newer than {__version__}; or"),
         (None, f"install a forgepack newer than {__version__}; or"),
     ],
-    ids=["told", "hostile", "untold"],
+    ids=["told", "hostile", "this one", "untold"],
 )
 def test_a_newer_version_names_the_release_that_reads_it(tool: object, needed: str) -> None:
     """The release is the one that wrote the document, as far as it tells one that can be a release."""

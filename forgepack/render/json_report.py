@@ -10,6 +10,7 @@ from typing import Any
 
 from forgepack.canonical import dump_canonical
 from forgepack.escaping import escape_line
+from forgepack.verify.baseline import KIND
 from forgepack.verify.report import (
     SEVERITIES,
     STATUSES,
@@ -22,13 +23,11 @@ from forgepack.verify.report import (
     Report,
 )
 
-SCHEMA_VERSION = 1
-
 
 def report_json(report: Report) -> dict[str, Any]:
     """Return the report as JSON values."""
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": KIND.version,
         "tool": "forgepack",
         "version": report.version,
         "profile": {"name": escape_line(report.profile), "sha256": report.profile_digest},

@@ -57,6 +57,12 @@ def test_its_release_passes_with_the_statuses_of_its_time(release: Path, tmp_pat
     assert then == {ident: now[ident] for ident in then}
 
 
+def test_its_report_is_a_baseline(release: Path) -> None:
+    """The report that it wrote is read as the baseline of a later build."""
+    args = ["--bundle", "release", *SOURCES, "--depth", "header", "--baseline", "report.json"]
+    assert 0 == run(["-q", "--isolated", "verify", *args])
+
+
 def test_its_documents_are_read(release: Path) -> None:
     """Lock, quantized drafter, traces, build's lock and replay's report are read without a fault."""
     geometry = load_profile("profile.json").geometry

@@ -77,6 +77,23 @@ def test_a_constant_named_by_an_address_is_refused() -> None:
         build_program([wide], {"many": constant}.__getitem__)
 
 
+def test_inline_constants_of_any_length_are_no_foreign_buffers() -> None:
+    """Shapes, axes and scalars are stored inline, however many there are of them: none is taken for a named buffer.
+
+    Printed with a limit such a constant reads as ``dense_resource<__elided__>``, which is nobody's name.
+    """
+    shape, half = (2, 3, 4, 5, 6, 7), (7, 6, 5, 4, 3, 1)
+
+    def body(ops: Ops, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {"y": ops.slice(ops.transpose(inputs["x"], [5, 4, 3, 2, 1, 0]), [0] * 6, half)}
+
+    wide = Function(name="f", inputs=(("x", shape),), outputs=(("y", half),), body=body)
+    named: dict[str, NamedConstant] = {}
+    constants = build_program([wide], named.__getitem__).trace.constants
+    assert {None} == {constant.name for constant in constants}
+    assert {(6,)} == {constant.shape for constant in constants}
+
+
 def test_a_shared_constant_is_asked_for_once() -> None:
     """Two entry points over one weight store it once."""
     asked: list[str] = []

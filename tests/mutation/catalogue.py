@@ -70,10 +70,34 @@ LEGAL: tuple[tuple[str, str], ...] = (
     (r"(target )?asset metadata: creationDate: .*", "saving an asset stamps the date; it is bound without it"),
 )
 
+# Mutations that are legal but must be told: what an ending as a warning, never as a pass, is enough for.
+TOLD: tuple[tuple[str, str], ...] = (
+    (
+        r"manifest: the whole: (written again|keys in another order)",
+        "the manifest says the same in other bytes (CTR021): a library that saves it changes nothing",
+    ),
+    (
+        (
+            r"tokenizer: (the whole: (written again|keys in another order)|version: .*|unknown_key: extra|"
+            r"added_tokens: (reordered|first two exchanged)|[\w.]+: (missing|null))"
+        ),
+        "the tokenizer means the same in other bytes (TOK002): absent and null are one, its version means nothing",
+    ),
+    (
+        r"(tokenizer config: .*|plain files: target/model/tokenizer_config\.json: no file)",
+        "template and settings are the serving side's: acceptance may fall, results stay right (TOK003, TOK004)",
+    ),
+    (
+        r"plain files: target/LICENSE: no file",
+        "a release root without its licence is no release yet: bundle demands it, verify warns (LIC006)",
+    ),
+)
 
-def legal_reason(mutant: Mutant) -> str | None:
-    """Return why a mutation changes nothing that the contract binds, None when it must be refused."""
-    return next((why for pattern, why in LEGAL if re.fullmatch(pattern, mutant.name)), None)
+
+def legal_reason(mutant: Mutant, *, warned: bool) -> str | None:
+    """Return why a mutation need not be refused, None when it must be; some are legal only if they are warned of."""
+    reasons = (*LEGAL, *TOLD) if warned else LEGAL
+    return next((why for pattern, why in reasons if re.fullmatch(pattern, mutant.name)), None)
 
 
 def all_mutants(stage: Stage) -> Iterator[Mutant]:

@@ -28,7 +28,8 @@ def judge_share(stage: Stage, share: int, shares: int, only: str = "") -> Iterat
 
 def tell(outcome: Outcome) -> tuple[str, str, str, str, str]:
     """Return an outcome as texts; one that passed is legal with a reason, or survived."""
-    mutant, reason = outcome.mutant, legal_reason(outcome.mutant)
+    mutant = outcome.mutant
+    reason = legal_reason(mutant, warned=outcome.ending == "warned")
     ending: str = outcome.ending
     if reason is not None and ending in ("passed", "warned"):
         return mutant.subject, "legal", mutant.name, outcome.rule, reason

@@ -209,11 +209,17 @@ def test_locked_needs_a_lock(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert "without --locked" in capsys.readouterr().err
 
 
-def test_damaged_lock_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A lock of another form is an input that can't be used."""
-    edit(project / "forgepack.lock", lambda raw: raw.update(schema="forgepack.build_lock/2"))
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [("schema", "forgepack.build_lock/2", "of a newer version"), ("steps", [], "forgepack.lock is not valid")],
+)
+def test_damaged_lock_is_told(
+    project: Path, capsys: pytest.CaptureFixture[str], key: str, value: object, words: str
+) -> None:
+    """A lock of another version or form is an input that can't be used."""
+    edit(project / "forgepack.lock", lambda raw: raw.update({key: value}))
     assert 4 == run(["-q", "build"])
-    assert "forgepack.lock is not valid" in capsys.readouterr().err
+    assert words in capsys.readouterr().err
 
 
 def test_refused_pair_is_not_bundled(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
