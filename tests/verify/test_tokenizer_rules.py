@@ -38,7 +38,7 @@ CASES = [
         says=("ids 7 and 8 are exchanged", "2 ids differ", "id 7 is 'h' | id 7 is 'i'"),
     ),
     Case(name="two added tokens swapped", change=edit(TOKENIZER, _swap_added), depth="hash", roots=("TOK001",)),
-    Case(name="mask token moved", change=edit(TOKENIZER, _swap_mask), depth="hash", roots=("TOK001",)),
+    Case(name="mask token moved", change=edit(TOKENIZER, _swap_mask), depth="lineage", roots=("TOK001",)),
     Case(
         name="count of ids in the sidecar",
         change=put(SIDECAR, "forgepack", "target", "token_ids", "count", value=40),
