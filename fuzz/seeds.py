@@ -27,7 +27,7 @@ strict = true
 report = ["json=out.json", "sarif=out.sarif"]
 timeout = 30
 [emit]
-quant = "quant"
+out = "drafter"
 """
 POLICY = f"""schema = "forgepack.gate_policy/1"
 [workload]
@@ -157,9 +157,23 @@ def locked_build(_pair: Path, _profile: Profile) -> bytes:
     from forgepack.canonical import dump_canonical
     from forgepack.release.build_lock import BuildLock, StepRecord, step_key
 
-    files = {"drafter/x": {"bytes": 3, "sha256": _DIGEST}, "drafter/y": {"content_sha256": _DIGEST}}
-    steps = {"emit": StepRecord(key=step_key("x"), files=files)}
-    return dump_canonical(BuildLock(inputs={"profile": {"name": "tiny", "sha256": _DIGEST}}, steps=steps).as_json())
+    file = {"bytes": 3, "sha256": _DIGEST}
+    inputs = {
+        "checkpoint": {"repo": "tests/tiny", "commit": "ab" * 20, "files": {"config.json": file}},
+        "documents": {"README.md": file},
+        "held_out": None,
+        "options": {
+            "bundle": {"export": True, "upstream": {"id": "tests/target", "revision": "ab" * 20}},
+            "emit": {"created": 0},
+            "quantize": {"method": "gptq", "mask_scale": 0.7, "deploy_mask_scale": 0.7},
+            "verify": {"depth": "lineage", "strict": False},
+        },
+        "profile": {"name": "tiny", "sha256": _DIGEST},
+        "target": {"model/config.json": file},
+        "traces": file,
+    }
+    step = StepRecord(key=step_key("x"), files={"x.json": file, "metadata.json": {"content_sha256": _DIGEST}})
+    return dump_canonical(BuildLock(inputs=inputs, steps={"emit": step}).as_json())
 
 
 def blob(_pair: Path, _profile: Profile) -> bytes:
