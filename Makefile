@@ -80,7 +80,8 @@ fuzz-replay: $(VENV)/installed-dev  ## 1000 seeds of damage through every reader
 	$(BIN)/python -m fuzz.replay $(ARGS)
 
 READERS ?= sidecar safetensors npy npz tokenizer lock manifest report profile \
-	config record metadata traces_identity release sums replay_report policy timings toml build_lock blob mil inspect
+	config record metadata traces_identity release sums replay_report policy timings toml build_lock blob mil \
+	attestation waivers deny baseline inspect
 SECONDS ?= 600
 
 fuzz: $(VENV)/installed-dev  ## coverage-guided fuzzing of the readers, SECONDS each

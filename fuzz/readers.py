@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from pathlib import Path
 import click
 
 from forgepack.artifacts.aimodel import read_asset_files
+from forgepack.artifacts.attestation import read_attestation
 from forgepack.artifacts.config import read_drafter_config, read_target_config
+from forgepack.artifacts.deny import read_deny_list
 from forgepack.artifacts.lock import read_lock
 from forgepack.artifacts.mil_blob import read_blob_file
 from forgepack.artifacts.mil_text import parse_mil
@@ -36,6 +39,8 @@ from forgepack.release.replay_reading import read_replay_report
 from forgepack.release.timings import read_timings
 from forgepack.render.inspect_text import inspect_lines
 from forgepack.verify import readers as verify_readers
+from forgepack.verify.baseline import read_baseline
+from forgepack.verify.waivers import read_waivers
 from fuzz import seeds
 from fuzz.seeds import STEM, Seed, of_bundle, of_json, of_pair, of_text
 
@@ -136,6 +141,12 @@ def _timings(path: Path, _profile: Profile) -> None:
     _ = file.timings.speed_ratio
 
 
+def _attestation(path: Path, _profile: Profile) -> None:
+    file = read_attestation(path, "attestation")
+    if file.faults:
+        raise file.faults[0]
+
+
 def _toml(path: Path, _profile: Profile) -> None:
     load_config(path, COMMANDS, _command)
 
@@ -195,6 +206,12 @@ READERS: Mapping[str, Reader] = {
     "build_lock": Reader(file="forgepack.lock", seed=seeds.locked_build, read=lambda p, _: read_build_lock(p)),
     "blob": Reader(file="weight.bin", seed=seeds.blob, read=_blob),
     "mil": Reader(file="model.mil", seed=of_text(seeds.MIL), read=_mil),
+    "attestation": Reader(file="x.json", seed=seeds.attested, read=_attestation),
+    "waivers": Reader(
+        file="x.json", seed=of_json(seeds.WAIVERS), read=lambda p, _: read_waivers(p, datetime.date(2027, 1, 1))
+    ),
+    "deny": Reader(file="x.json", seed=of_json(seeds.DENIED), read=lambda p, _: read_deny_list(p)),
+    "baseline": Reader(file="x.json", seed=seeds.reported, read=lambda p, _: read_baseline(p)),
     "inspect": Reader(file="x.json", seed=of_pair(f"drafter/{STEM}.json"), read=_inspected),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ strict = true
 report = ["json=out.json", "sarif=out.sarif"]
 timeout = 30
 [emit]
-quant = "quant"
+out = "drafter"
 """
 POLICY = f"""schema = "forgepack.gate_policy/1"
 [workload]
@@ -38,6 +39,19 @@ sequences = 16
 [acceptance]
 mean = 2.0
 """
+WAIVERS = {
+    "waiver": [
+        {
+            "rule": "PATH006",
+            "subject": "drafter/.DS_Store",
+            "digest": _DIGEST,
+            "reason": "known to legal",
+            "owner": "release@example.org",
+            "expires": "2030-06-15",
+        }
+    ]
+}
+DENIED = {"deny": [{"sha256": _DIGEST, "reason": "withdrawn"}]}
 TIMINGS = {
     "schema": "forgepack.timings/1",
     "device": "one of these days",
@@ -143,9 +157,23 @@ def locked_build(_pair: Path, _profile: Profile) -> bytes:
     from forgepack.canonical import dump_canonical
     from forgepack.release.build_lock import BuildLock, StepRecord, step_key
 
-    files = {"drafter/x": {"bytes": 3, "sha256": _DIGEST}, "drafter/y": {"content_sha256": _DIGEST}}
-    steps = {"emit": StepRecord(key=step_key("x"), files=files)}
-    return dump_canonical(BuildLock(inputs={"profile": {"name": "tiny", "sha256": _DIGEST}}, steps=steps).as_json())
+    file = {"bytes": 3, "sha256": _DIGEST}
+    inputs = {
+        "checkpoint": {"repo": "tests/tiny", "commit": "ab" * 20, "files": {"config.json": file}},
+        "documents": {"README.md": file},
+        "held_out": None,
+        "options": {
+            "bundle": {"export": True, "upstream": {"id": "tests/target", "revision": "ab" * 20}},
+            "emit": {"created": 0},
+            "quantize": {"method": "gptq", "mask_scale": 0.7, "deploy_mask_scale": 0.7},
+            "verify": {"depth": "lineage", "strict": False},
+        },
+        "profile": {"name": "tiny", "sha256": _DIGEST},
+        "target": {"model/config.json": file},
+        "traces": file,
+    }
+    step = StepRecord(key=step_key("x"), files={"x.json": file, "metadata.json": {"content_sha256": _DIGEST}})
+    return dump_canonical(BuildLock(inputs=inputs, steps={"emit": step}).as_json())
 
 
 def blob(_pair: Path, _profile: Profile) -> bytes:
@@ -158,3 +186,28 @@ def blob(_pair: Path, _profile: Profile) -> bytes:
         begin = len(data) + ALIGNMENT
         data += struct.pack("<IIQQQ", 0xDEADBEEF, kind, 64, begin, 0).ljust(ALIGNMENT, b"\0") + bytes(range(64))
     return bytes(data)
+
+
+def attested(pair: Path, _profile: Profile) -> bytes:
+    """Return the attestation of a sibling of the pair's target."""
+    from tests.verify.attested import make_sibling, write_attestation
+
+    root = pair.parent / f"{pair.name}-attested"
+    if not root.exists():
+        shutil.copytree(pair, root)
+        make_sibling(root)
+        write_attestation(root)
+    return (root / "attestation.json").read_bytes()
+
+
+def reported(pair: Path, _profile: Profile) -> bytes:
+    """Return verify's report on the pair with one file too many, so that it has a finding."""
+    from forgepack.canonical import dump_canonical
+    from forgepack.render.json_report import report_json
+    from tests.verify.running import verified
+
+    root = pair.parent / f"{pair.name}-reported"
+    if not root.exists():
+        shutil.copytree(pair, root)
+        (root / "drafter/x.safetensors").write_bytes(b"x")
+    return dump_canonical(report_json(verified(root)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from forgepack.escaping import escape, escape_line
 from forgepack.profile import DEFAULT_PROFILE, profile_names
 
 __all__ = [
+    "NumberRange",
     "Talk",
     "echo_json",
     "echo_text",
@@ -59,6 +61,17 @@ class Talk:
     def live(self) -> bool:
         """Whether a live display may be drawn: stderr is a terminal and not quiet."""
         return sys.stderr.isatty() and not self.quiet
+
+
+class NumberRange(click.FloatRange):
+    """A number within bounds; what is not a number lies within none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; fail for NaN, which no comparison refuses."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return number
 
 
 def talk_of(ctx: click.Context) -> Talk:

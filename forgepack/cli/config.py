@@ -34,6 +34,9 @@ EVERY_TIME = frozenset(
 # Commands that read nothing but their arguments.
 WITHOUT = frozenset({"diff", "inspect", "demo", "explain", "rules", "schema", "doctor", "completion"})
 
+# What click's own converters let through: infinity as an integer, a list as a number.
+_REFUSED = (ValueError, TypeError, OverflowError)
+
 FindCommand = Callable[[str], click.Command | None]
 
 
@@ -149,11 +152,13 @@ def _value(path: Path, where: str, value: Any, option: click.Option) -> Any:
         raise UsageError(
             "a key of the configuration has another type", where=place, expected=expected, found=repr(value)
         )
+    if any(isinstance(one, str) and "\0" in one for one in (value if isinstance(value, list) else [value])):
+        raise UsageError("no option takes a NUL", where=place, found=repr(value)[:80])
     if isinstance(option.type, click.Path):
         value = [_path(path, place, one) for one in value] if option.multiple else _path(path, place, value)
     try:
         option.type_cast_value(click.Context(click.Command("config")), value)
-    except click.BadParameter as err:
+    except (click.BadParameter, *_REFUSED) as err:
         raise _bad_value(place, value, option) from err
     return value
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from forgepack.cli.common import echo_json, json_option, profile_option
+from forgepack.cli.common import NumberRange, echo_json, json_option, profile_option
 from forgepack.errors import EXIT_OK, PlatformError
 from forgepack.escaping import escape_line
 from forgepack.profile import load_profile
@@ -23,7 +23,7 @@ _MARKS = {"ok": "ok", "missing": "MISSING", "note": "note"}
 @click.option("--online", is_flag=True, help="Ask the hub for the profile's checkpoint, too.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 600.0),
+    type=NumberRange(0.1, 600.0),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

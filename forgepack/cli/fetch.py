@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of
+from forgepack.cli.common import NumberRange, echo_json, force_option, json_option, profile_option, talk_of
 from forgepack.cli.fetch_progress import hub_effects
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
@@ -29,7 +29,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--offline", is_flag=True, help="Verify --out against its lock, byte by byte, without network.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 3600.0),
+    type=NumberRange(0.1, 3600.0),
     default=30.0,
     show_default=True,
     metavar="SECONDS",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forgepack.cli.common import (
+    NumberRange,
     Talk,
     echo_json,
     force_option,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from forgepack.quantize.sources import Sources
 
 _FOLDER = click.Path(path_type=Path)
-_SCALE = click.FloatRange(0, 1, min_open=True)
+_SCALE = NumberRange(0, 1, min_open=True)
 
 
 @click.command("quantize")

@@ -11,6 +11,7 @@ import click
 
 from forgepack.canonical import dump_canonical
 from forgepack.cli.common import (
+    NumberRange,
     Talk,
     echo_json,
     force_option,
@@ -41,7 +42,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--checkpoint", type=_FOLDER, metavar="DIR", help="The checkpoint that a QUANT was made of.")
 @click.option(
     "--mask-scale",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=NumberRange(0, 1, min_open=True),
     metavar="S",
     help="Another mask scale, for every DRAFTER but packages.",
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from forgepack.cli.common import profile_option, talk_of, target_options
+from forgepack.cli.common import NumberRange, profile_option, talk_of, target_options
 from forgepack.cli.verify_terms import read_accepting, terms_options
 from forgepack.errors import OutputError, UsageError
 from forgepack.profile import load_profile
@@ -62,7 +62,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.001, max=86400),
+    type=NumberRange(min=0.001, max=86400),
     default=600.0,
     show_default=True,
     metavar="SECONDS",
