@@ -24,6 +24,7 @@ _SIDECAR = (
     (r"forgepack\.target\.taps\b", ("TAP",)),
     (r"forgepack\.target\.head\b", ("HEAD",)),
     (r"forgepack\.target\.(embedding|mask_row)\b", ("WGT",)),
+    (r"forgepack\.target\.tokenizer\.(template|settings)_sha256\b", ("TOK", "CTR")),  # null when there is none
     (r"forgepack\.target\.(tokenizer|token_ids)\b", ("TOK",)),
     (r"forgepack\.target\b", ("CTR",)),
     (r"forgepack\.package\.(constants|narrowed)\b", ("WGT", "NUM")),
@@ -66,6 +67,10 @@ LEGAL: tuple[tuple[str, str], ...] = (
         "bound by its content: space and the order of keys mean nothing in JSON",
     ),
     (r"lock: files: (reordered|first two exchanged)", "the lock's digest is taken of its files sorted by path"),
+    (
+        r"plain files: checkpoint/README\.md: no file",
+        "no lock lists it: a model card is no part of the pair",
+    ),
     (r"program: .*: name", "constants are known by where they are used: saving merges equal ones under one name"),
     (r"(target )?asset metadata: creationDate: .*", "saving an asset stamps the date; it is bound without it"),
 )
