@@ -19,7 +19,8 @@ from benchmarks.noise import Noise, for_spans
 from benchmarks.scales import Scale
 from benchmarks.vocabulary import tokenizer_json
 from benchmarks.weights import write_licence
-from forgepack.artifacts.safetensors_file import SafetensorsWriter, read_safetensors
+from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.canonical import dump_canonical, dump_compact
 from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.target_assets import HeadWeights, author_chunk_standin, author_head_package

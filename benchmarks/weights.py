@@ -18,7 +18,7 @@ from benchmarks.noise import Noise, for_spans, outlier_channels
 from benchmarks.scales import Scale
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, write_lock
-from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.canonical import dump_canonical
 from forgepack.geometry import Geometry, checkpoint_tensors
 from forgepack.parallel import Pool

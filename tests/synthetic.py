@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.geometry import Geometry, checkpoint_tensors
 from forgepack.profile import Profile, parse_profile
 from tests.drafter.plain import PlainDrafter

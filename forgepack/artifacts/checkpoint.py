@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from forgepack.artifacts.config import DrafterConfig, read_drafter_config
-from forgepack.artifacts.lock import CheckpointLock, require_locked
+from forgepack.artifacts.lock import CheckpointLock
+from forgepack.artifacts.locked import require_locked
 from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
 from forgepack.errors import CorruptError, ForgepackError, MissingError, NumericsError, UsageError
 from forgepack.geometry import Geometry, Shape, checkpoint_tensors

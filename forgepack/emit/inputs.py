@@ -12,7 +12,7 @@ import numpy as np
 from forgepack.artifacts.aimodel import read_asset_files
 from forgepack.artifacts.checkpoint import Checkpoint
 from forgepack.artifacts.files import hash_file
-from forgepack.artifacts.lock import require_locked
+from forgepack.artifacts.locked import require_locked
 from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.state import FileState, file_states
 from forgepack.artifacts.target import Target

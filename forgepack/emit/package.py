@@ -13,7 +13,7 @@ from typing import Any
 
 from forgepack.artifacts.checkpoint import CONFIG_FILE, Checkpoint
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.state import require_unchanged
 from forgepack.artifacts.tree import fsync_folder, walk
 from forgepack.canonical import dump_canonical

@@ -45,7 +45,6 @@ def asset_metadata(
     """Return the asset's metadata: a package that lost its sidecar still says what it belongs to."""
     checkpoint, target, quantization = identity.checkpoint, identity.target, identity.quantization
     licences = sorted({profile.licence, profile.target.licence})
-    head = target["head"]
     return AssetMetadata(
         author=f"{checkpoint['repo']} (drafter), {profile.target.name} (head and mask row); packed by forgepack",
         licence=" AND ".join(licences),
@@ -53,34 +52,31 @@ def asset_metadata(
             f"DFlash2 drafter of {checkpoint['repo']} at {checkpoint['commit']}, {quantization['variant']}, "
             f"with the head of target export {target['export']}"
         ),
-        custom={
-            "forgepack": without_nulls(
-                {
-                    "schema": ASSET_SCHEMA,
-                    "sidecar_sha256": identity_digest(_without_asset(profile, identity, narrowed or {})),
-                    "profile": {"name": profile.name, "sha256": profile.digest},
-                    "checkpoint": checkpoint,
-                    "target": {
-                        "export": target["export"],
-                        "head_sha256": head["sha256"],
-                        "head_content_sha256": head["content_sha256"],
-                        "embedding_sha256": target["embedding"]["sha256"],
-                        "mask_row": target["mask_row"],
-                        "tokenizer": target["tokenizer"],
-                        "taps": target["taps"],
-                        "basis": target["basis"],
-                    },
-                    "quantization": {
-                        "variant": quantization["variant"],
-                        "mask_scale": quantization["mask_scale"],
-                        "drafter_quant_sha256": quantization["drafter_quant_sha256"],
-                        "report_sha256": quantization["report_sha256"],
-                    },
-                }
-            )
-        },
+        custom={"forgepack": without_nulls(_binding_in_brief(profile, identity, narrowed or {}))},
         created=created,
     )
+
+
+def _binding_in_brief(profile: Profile, identity: Identity, narrowed: Mapping[str, Narrowing]) -> dict[str, Any]:
+    """Return what the asset says of the pair: the sidecar's digest, and what identifies target and sources."""
+    target, quantization = identity.target, identity.quantization
+    head = target["head"]
+    return {
+        "schema": ASSET_SCHEMA,
+        "sidecar_sha256": identity_digest(_without_asset(profile, identity, narrowed)),
+        "profile": {"name": profile.name, "sha256": profile.digest},
+        "checkpoint": identity.checkpoint,
+        "target": {
+            "export": target["export"],
+            "head_sha256": head["sha256"],
+            "head_content_sha256": head["content_sha256"],
+            "embedding_sha256": target["embedding"]["sha256"],
+            **{key: target[key] for key in ("mask_row", "tokenizer", "taps", "basis")},
+        },
+        "quantization": {
+            key: quantization[key] for key in ("variant", "mask_scale", "drafter_quant_sha256", "report_sha256")
+        },
+    }
 
 
 def without_nulls(value: Any) -> Any:

@@ -16,9 +16,9 @@ from forgepack.artifacts.lock import (
     is_commit,
     make_lock,
     read_lock,
-    refuse_known_bad,
     write_lock,
 )
+from forgepack.artifacts.locked import refuse_known_bad
 from forgepack.errors import CorruptError, HubError, IdentityError, MissingError, UnreadableError, UsageError
 from forgepack.hub.bring import Job, bring_files, make_report, plan_files
 from forgepack.hub.client import Answer, HubFile

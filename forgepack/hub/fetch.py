@@ -6,15 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepack.artifacts.lock import (
-    LOCK_NAME,
-    CheckpointLock,
-    Difference,
-    byte_differences,
-    read_lock,
-    refuse_differences,
-    refuse_known_bad,
-)
+from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
+from forgepack.artifacts.locked import Difference, byte_differences, refuse_differences, refuse_known_bad
 from forgepack.errors import CorruptError, IdentityError, MissingError, OutputError, UsageError
 from forgepack.hub.bring import Job, bring_files, plan_files, verified_report
 from forgepack.hub.client import Answer, HubClient, HubFile, HubSettings

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.files import read_error
-from forgepack.artifacts.lock import CheckpointLock, LockedFile, is_repo, refuse_known_bad
+from forgepack.artifacts.lock import CheckpointLock, LockedFile, is_repo
+from forgepack.artifacts.locked import refuse_known_bad
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.errors import HubError, IdentityError, MissingError, OutputError, UsageError
 from forgepack.hub.client import HubFile

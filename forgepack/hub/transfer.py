@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from forgepack.artifacts.lock import LockedFile, refuse_known_bad
+from forgepack.artifacts.lock import LockedFile
+from forgepack.artifacts.locked import refuse_known_bad
 from forgepack.errors import HubError, IdentityError
 from forgepack.hub.client import Answer, HubFile
 from forgepack.hub.faults import RangeRefusedError, TransientHubError

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.safetensors_file import SafetensorsFile, SafetensorsWriter, read_safetensors
+from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.tree import fsync_folder
 from forgepack.canonical import dump_canonical, dump_compact
 from forgepack.errors import ForgepackError, InternalError

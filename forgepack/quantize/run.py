@@ -14,7 +14,7 @@ import numpy.typing as npt
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE
-from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.state import require_unchanged
 from forgepack.artifacts.traces import TraceSet
 from forgepack.canonical import dump_canonical

@@ -10,7 +10,8 @@ from forgepack.artifacts.aimodel import SUFFIX, AssetFiles, hash_program, read_a
 from forgepack.artifacts.checkpoint import CONFIG_FILE, MODEL_FILE
 from forgepack.artifacts.config import read_drafter_config, read_target_config
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, byte_differences, read_lock, size_differences
+from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
+from forgepack.artifacts.locked import byte_differences, size_differences
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE, read_quant_report
 from forgepack.artifacts.safetensors_file import read_safetensors

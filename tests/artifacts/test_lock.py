@@ -18,14 +18,12 @@ from forgepack.artifacts.lock import (
     LOCK_NAME,
     CheckpointLock,
     LockedFile,
-    byte_differences,
     make_lock,
     parse_lock,
     read_lock,
-    require_locked,
-    size_differences,
     write_lock,
 )
+from forgepack.artifacts.locked import byte_differences, require_locked, size_differences
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, dump_canonical, sha256_hex
 from forgepack.errors import CorruptError, ForgepackError, IdentityError, LimitError, MissingError, OutputError

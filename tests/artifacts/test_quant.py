@@ -14,7 +14,8 @@ import pytest
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.quant import QUANT_FILE, read_quant
 from forgepack.artifacts.quant_report import REPORT_FILE
-from forgepack.artifacts.safetensors_file import SafetensorsWriter, read_safetensors
+from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.canonical import dump_canonical
 from forgepack.errors import CorruptError, ForgepackError, IdentityError, MissingError, NumericsError
 from forgepack.geometry import quant_tensors

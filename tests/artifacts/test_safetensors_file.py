@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from forgepack.artifacts.safetensors_file import SafetensorsWriter, inspect_safetensors, read_safetensors
+from forgepack.artifacts.safetensors_file import inspect_safetensors, read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError, UnreadableError
 
 

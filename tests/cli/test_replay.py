@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
 from tests.cli.quantized import build_quantized

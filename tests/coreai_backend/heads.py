@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.safetensors_file import SafetensorsFile, SafetensorsWriter, read_safetensors
+from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.target_assets import HeadWeights
 

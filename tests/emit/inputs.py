@@ -15,7 +15,7 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, read_lock, write_lock
 from forgepack.artifacts.quant import QUANT_FILE, read_quant
 from forgepack.artifacts.quant_report import REPORT_FILE
-from forgepack.artifacts.safetensors_file import SafetensorsWriter
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.target import locate_target, read_target
 from forgepack.canonical import dump_canonical
 from forgepack.coreai_backend.asset_writer import AssetMetadata

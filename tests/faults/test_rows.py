@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forgepack.artifacts.safetensors_file import SafetensorsWriter, read_safetensors
+from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.cli.main import run
 from forgepack.errors import UsageError
 from forgepack.profile import load_profile

@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forgepack.artifacts.lock import LOCK_NAME, read_lock, require_locked, write_lock
-from forgepack.artifacts.safetensors_file import DTYPES, SafetensorsWriter
+from forgepack.artifacts.lock import LOCK_NAME, read_lock, write_lock
+from forgepack.artifacts.locked import require_locked
+from forgepack.artifacts.safetensors_file import DTYPES
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.canonical import sha256_hex
 from forgepack.errors import CorruptError, ForgepackError, IdentityError, MissingError, UnreadableError, UsageError
 from forgepack.geometry import Geometry, checkpoint_tensors

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from forgepack.artifacts.lock import LOCK_NAME, require_locked
+from forgepack.artifacts.lock import LOCK_NAME
+from forgepack.artifacts.locked import require_locked
 from forgepack.errors import CorruptError, HubError, IdentityError, MissingError, OutputError, UsageError
 from forgepack.miniature.loopback import LoopbackHub
 from tests.hub.bench import COMMIT, DONOR, FILES, OTHER, PROFILE, REPO, WEIGHTS, Bench, expected_tree, tree_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forgepack.artifacts.checkpoint import read_checkpoint
-from forgepack.artifacts.lock import require_locked
+from forgepack.artifacts.locked import require_locked
 from forgepack.canonical import sha256_hex
 from forgepack.errors import IdentityError
 from forgepack.hub import AdoptRequest, adopt_checkpoint

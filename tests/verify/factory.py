@@ -14,7 +14,8 @@ import numpy as np
 
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, read_lock, write_lock
-from forgepack.artifacts.safetensors_file import DTYPES, SafetensorsWriter
+from forgepack.artifacts.safetensors_file import DTYPES
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.canonical import dump_canonical
 from forgepack.geometry import Geometry, checkpoint_tensors, codebook_tensors, quant_tensors
 from forgepack.profile import Profile, parse_profile

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.artifacts.safetensors_file import SafetensorsWriter, read_safetensors
+from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from tests.artifacts.coreml_builder import build_packages
 from tests.verify.running import explain_all, roots, told, verified
 from tests.verify.sabotage import ASSET, SIDECAR, STEM
