@@ -75,7 +75,8 @@ def main() -> int:
                 failed += 1
                 print(f"{name}: {traceback.format_exc()}")
                 continue
-            total.update({code.split()[0]: count for code, count in found.items()})
+            for code, count in found.items():
+                total[code.split()[0]] += count
             codes = ", ".join(f"{code} {count}" for code, count in found.most_common())
             print(f"{name}: {options.seeds} seeds in {time.monotonic() - start:.1f} s: {codes}", flush=True)
     print("by exit code: " + ", ".join(f"{code} {count}" for code, count in sorted(total.items())))
