@@ -39,7 +39,7 @@ def check_sessions(page: Path, work: Path, built: Scene, *, update: bool = False
     scene = scene_of(text)
     if scene is None:
         return [f"{name_of(page)} shows sessions and names no scene: <!-- session: empty --> or pair"]
-    folder = work / page.stem / "work"
+    folder = work / Path(name_of(page)).with_suffix("") / "work"  # two pages may share their last name
     folder.mkdir(parents=True)
     outcomes = play(blocks, folder, set_scene(scene, folder, built))
     steps = [step for block in blocks for step in block.steps]

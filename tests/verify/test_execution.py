@@ -143,6 +143,15 @@ def test_deviation_is_a_share_of_the_largest_value() -> None:
     assert 3.0 == deviation(np.full((2, 2), 3.0), 0 * ones)
 
 
+@pytest.mark.parametrize(("calls", "expected"), [(7, {}), (8, {"draft.hidden": 4.5})])
+def test_a_few_calls_have_no_median(calls: int, expected: dict[str, float]) -> None:
+    """Below eight calls an output is judged by its worst call alone."""
+    deviations = tuple(Deviation(output="draft.hidden", where="", share=float(n)) for n in range(1, calls + 1))
+    run = Execution(deviations=deviations, blocks=calls, agreeing=calls)
+    assert expected == run.typical()
+    assert float(calls) == run.worst()["draft.hidden"].share
+
+
 def test_weights_read_back_are_the_quantized_drafter(show: Show) -> None:
     """Every tensor of the package, folds undone, equals what quantization and checkpoint say; so does the head."""
     scene = show.scene

@@ -38,7 +38,7 @@ def finite_outputs(pair: Pair) -> Iterator[Finding]:
 def near_reference(pair: Pair) -> Iterator[Finding]:
     """Outputs deviate by at most 1e-2 of the reference's largest value in any call, and 5e-3 in the median call.
 
-    Without traces, on seeded features, five times as much is allowed.
+    A median is taken of eight calls or more. Without traces, on seeded features, five times as much is allowed.
     """
     run = pair.execution.value
     for name, one in sorted(run.worst().items()):
