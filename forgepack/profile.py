@@ -6,13 +6,13 @@ a name from there or a path that ends in ``.json``.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
 from forgepack.canonical import digest_json, parse_object
+from forgepack.closest import did_you_mean
 from forgepack.document import DocumentKind
 from forgepack.errors import ForgepackError, UsageError
 from forgepack.geometry import Geometry, parse_geometry
@@ -126,8 +126,7 @@ def load_profile(name: str = DEFAULT_PROFILE) -> Profile:
     elif name in profile_names():
         data = (resources.files("forgepack") / "profiles" / f"{name}.json").read_bytes()
     else:
-        close = difflib.get_close_matches(name, profile_names(), n=1)
-        hint = f"did you mean {close[0]}?" if close else f"one of: {', '.join(profile_names())}"
+        hint = did_you_mean(name, profile_names(), otherwise=f"one of: {', '.join(profile_names())}")
         raise UsageError("no such profile", found=name, hint=hint)
     try:
         return parse_profile(parse_object(data, where=name))

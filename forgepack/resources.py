@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
+from forgepack.closest import did_you_mean
 from forgepack.errors import UsageError
 
 _PACKAGE = Path(__file__).parent
@@ -28,7 +28,7 @@ def schema_names() -> list[str]:
 def schema_path(name: str) -> Path:
     """Return the file of a schema; UsageError lists the names when there is none of that name."""
     if name not in schema_names():
-        close = difflib.get_close_matches(name.removesuffix(".json").removesuffix(".schema"), schema_names(), n=1)
-        hint = f"did you mean {close[0]}?" if close else "forgepack schema --list tells the names"
+        stem = name.removesuffix(".json").removesuffix(".schema")
+        hint = did_you_mean(stem, schema_names(), otherwise="forgepack schema --list tells the names")
         raise UsageError("no such schema", found=name, expected=", ".join(schema_names()), hint=hint)
     return data_folder("schemas") / f"{name}.schema.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from forgepack.miniature.scene import Scene
 from tests.release.scenes import build_scene
@@ -15,7 +16,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note which rules fail in which test."""
+    """Note which rules fail in which test; no property has a time limit: a loaded machine is no fault."""
+    settings.register_profile("forgepack", deadline=None)
+    settings.load_profile("forgepack")
     config.pluginmanager.register(RulesShown(listed_rules(), write=config.getoption("--rules-list")))
 
 

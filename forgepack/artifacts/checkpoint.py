@@ -15,12 +15,12 @@ from forgepack.artifacts.lock import CheckpointLock
 from forgepack.artifacts.locked import require_locked
 from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
 from forgepack.errors import CorruptError, ForgepackError, MissingError, NumericsError, UsageError
+from forgepack.finite import find_nonfinite
 from forgepack.geometry import Geometry, Shape, checkpoint_tensors
 from forgepack.profile import Profile
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
-_BF16_EXPONENT = np.uint16(0x7F80)  # all ones: infinite, or not a number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +39,13 @@ class Checkpoint:
     def stored(self, name: str) -> npt.NDArray[Any]:
         """Return a view of one tensor as it is stored, in BF16; NumericsError names the first non-finite value."""
         values = self.weights.array(name)
-        bad = np.flatnonzero((values.view(np.uint16) & _BF16_EXPONENT) == _BF16_EXPONENT)
-        if bad.size:
+        bad = find_nonfinite(values)
+        if bad is not None:
+            count, first = bad
             raise NumericsError(
-                f"{bad.size} values of a weight are not finite",
+                f"{count} values of a weight are not finite",
                 where=f"{self.weights.path}: {name}",
-                found=f"{values.flat[bad[0]]} at flat index {bad[0]}",
+                found=f"{values.flat[first]} at flat index {first}",
                 hint="fetch the checkpoint again and compare its digest",
                 code="nonfinite",
             )

@@ -19,6 +19,7 @@ from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quan
 from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
 from forgepack.artifacts.tree import walk
 from forgepack.errors import CorruptError, IdentityError, MissingError, NumericsError
+from forgepack.finite import find_nonfinite
 from forgepack.geometry import Geometry, Shape, int8_matrices, lut_matrices, quant_tensors
 from forgepack.packing import MAX_INDEX
 
@@ -114,5 +115,5 @@ def _check_values(quant: Quant) -> None:
             raise NumericsError(
                 "an index is out of range", where=where, expected="0..15", found=found, code="u4-range"
             )
-        if info.dtype == "F16" and not np.isfinite(values).all():
+        if find_nonfinite(values) is not None:
             raise NumericsError("a quantized value is not finite", where=where, code="nonfinite")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import parse_object, sha256_hex
+from forgepack.closest import did_you_mean
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
 from forgepack.resources import schema_path
@@ -65,8 +65,8 @@ def demand_form(file: SettingsFile, kind: DocumentKind, schema: str, *, stated: 
 
 def _invalid(file: SettingsFile, kind: DocumentKind, schema: str, *, fault: SchemaFault) -> UsageError:
     unknown = re.search(r"\('([^']+)' was unexpected\)", fault.message)
-    close = difflib.get_close_matches(unknown[1], _known_keys(schema), n=1) if unknown else []
-    hint = f"did you mean {close[0]}?" if close else f"forgepack schema {schema} tells the form"
+    form = f"forgepack schema {schema} tells the form"
+    hint = did_you_mean(unknown[1], _known_keys(schema), otherwise=form) if unknown else form
     return UsageError(
         f"the {kind.title} is not valid",
         where=f"{file.path}: {fault.path}",

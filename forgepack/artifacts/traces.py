@@ -25,6 +25,7 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.npz import NpzArray, NpzFile, read_npz
 from forgepack.artifacts.trace_identity import TraceIdentity, parse_identity
 from forgepack.errors import CorruptError, LimitError, NumericsError
+from forgepack.finite import find_nonfinite
 from forgepack.geometry import Geometry
 
 IDENTITY_KEY = "forgepack_identity"
@@ -78,11 +79,12 @@ class TraceSet:
         NumericsError names the first value that is not finite.
         """
         values = self.archive.read(f"feats_{index}")
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            place = tuple(int(n) for n in np.unravel_index(int(bad[0]), values.shape))
+        bad = find_nonfinite(values)
+        if bad is not None:
+            count, first = bad
+            place = tuple(int(n) for n in np.unravel_index(first, values.shape))
             raise NumericsError(
-                f"{bad.size} feature values are not finite",
+                f"{count} feature values are not finite",
                 where=f"{self.path}: feats_{index}{list(place)}",
                 found=str(values[place]),
                 hint="record the traces again",

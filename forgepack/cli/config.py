@@ -7,7 +7,6 @@ it is named after. Paths are relative to the file. An unknown key is an error, w
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from typing import Any
 import click
 
 from forgepack.artifacts.files import read_bounded
+from forgepack.closest import closest, did_you_mean
 from forgepack.errors import ForgepackError, InputError, UsageError
 
 CONFIG_FILE = "forgepack.toml"
@@ -172,8 +172,8 @@ def _path(path: Path, place: str, value: Any) -> str:
 def _bad_value(place: str, value: Any, option: click.Option) -> ForgepackError:
     hint = None
     if isinstance(option.type, click.Choice):
-        close = difflib.get_close_matches(str(value), [str(choice) for choice in option.type.choices], n=1)
-        hint = f"did you mean {close[0]!r}?" if close else None
+        found = closest(str(value), map(str, option.type.choices))
+        hint = None if found is None else f"did you mean {found!r}?"
     return UsageError(
         "a key of the configuration has a value that its option does not take",
         where=place,
@@ -191,8 +191,7 @@ def _expected(option: click.Option) -> str:
 
 def _unknown(path: Path, where: str, key: str, known: Iterable[str], *, kind: str) -> UsageError:
     names = sorted({*known})
-    close = difflib.get_close_matches(key.replace("_", "-"), names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(names)}"
+    hint = did_you_mean(key.replace("_", "-"), names, otherwise=f"known here: {', '.join(names)}")
     return UsageError(f"the configuration has an unknown {kind}", where=f"{path}: {where}", found=key[:80], hint=hint)
 
 
@@ -207,4 +206,4 @@ def unknown_variables(commands: Iterable[str], find_command: FindCommand) -> lis
         for param in command.params if command is not None else ():
             known.add(f"{PREFIX}{name}_{param.name}".upper().replace("-", "_"))
     unread = [name for name in there if name not in known]
-    return [(name, next(iter(difflib.get_close_matches(name, known, n=1)), None)) for name in unread]
+    return [(name, closest(name, known)) for name in unread]

@@ -14,7 +14,8 @@ import click
 from forgepack import __version__
 from forgepack.cli.common import Talk, with_talk_options
 from forgepack.cli.examples import with_examples
-from forgepack.cli.next_step import closest, next_step, usage_error
+from forgepack.cli.next_step import next_step, usage_error
+from forgepack.closest import did_you_mean
 from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
 from forgepack.escaping import escape
 
@@ -87,7 +88,7 @@ class LazyGroup(click.Group):
         """Find the command, or name the closest one."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            hint = closest(name, COMMANDS, "forgepack --help lists the commands")
+            hint = did_you_mean(name, COMMANDS, otherwise="forgepack --help lists the commands")
             raise UsageError("no such command", found=name, hint=hint)
         if name in COMMANDS and not HELP & set(args) and not ctx.resilient_parsing:
             quiet = bool(ctx.params.get("quiet") or QUIET & set(args))  # also after the name: it is not read yet

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
+from forgepack.closest import did_you_mean
 from forgepack.errors import (
     ForgepackError,
     HubError,
@@ -75,7 +75,8 @@ def usage_error(err: click.ClickException) -> UsageError:
     look = f"{help_of(name)} shows options and examples"
     if isinstance(err, click.NoSuchOption):
         known = [text for param in ctx.command.params for text in param.opts] if ctx is not None else []
-        return UsageError("no such option", found=err.option_name, hint=closest(err.option_name, known, look))
+        hint = did_you_mean(err.option_name, known, otherwise=look)
+        return UsageError("no such option", found=err.option_name, hint=hint)
     if isinstance(err, click.MissingParameter) and err.param is not None and ctx is not None:
         wanted = err.param.make_metavar(ctx) if isinstance(err.param, click.Argument) else err.param.opts[0]
         kind = f"the {err.param.param_type_name} {wanted} is missing"
@@ -84,13 +85,6 @@ def usage_error(err: click.ClickException) -> UsageError:
     if choice and isinstance(err, click.BadParameter) and err.param is not None:
         known = [str(one) for one in getattr(err.param.type, "choices", ())]
         what = f"{err.param.opts[0] if isinstance(err.param, click.Option) else err.param.name} takes another value"
-        hint = closest(choice[1], known, f"{help_of(name)} says what each means")
+        hint = did_you_mean(choice[1], known, otherwise=f"{help_of(name)} says what each means")
         return UsageError(what, expected=" or ".join(known), found=choice[1], hint=hint)
     return UsageError(err.format_message().rstrip("."), hint=look)
-
-
-def closest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a question that names the closest known word, or ``otherwise``."""
-    spelled = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(word.lower(), spelled, n=1)
-    return f"did you mean {spelled[close[0]]}?" if close else otherwise

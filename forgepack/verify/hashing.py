@@ -1,7 +1,8 @@
-"""Digests of all bytes that a verification judges: each file read once, by two threads, largest files first."""
+"""Digests of all bytes that a verification judges: each file read once, a thread a core, largest files first."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from forgepack.verify.inputs import Input
     from forgepack.verify.subject import Pair
 
-THREADS = 2
+# A release has five files that count, so more threads would not help.
+MAX_THREADS = 5
 _MODEL_FILES = frozenset({"config.json", TOKENIZER_FILE, TOKENIZER_CONFIG, EMBEDDING_FILE})
 
 
@@ -45,7 +47,7 @@ def hash_files(paths: Iterable[Path]) -> Parsed[Digests]:
         return FileDigest(bytes=size, sha256=sha256)
 
     ordered = sorted(set(paths), key=lambda p: (-_size(p), p))
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as pool:
         results = list(pool.map(hashed, ordered))
     found = {path: result for path, result in zip(ordered, results, strict=True) if isinstance(result, FileDigest)}
     faults = sorted((r for r in results if isinstance(r, ForgepackError)), key=str)

@@ -5,7 +5,6 @@ Ids are stable for ever: a rule may be retired but its id is never used for anot
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import pkgutil
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from forgepack.closest import did_you_mean
 from forgepack.errors import InternalError, UsageError
 from forgepack.verify.report import Depth, Finding, Severity
 
@@ -143,8 +143,7 @@ def find_rule(ident: str) -> Rule:
     rules = {r.id: r for r in all_rules()}
     if ident.upper() in rules:
         return rules[ident.upper()]
-    close = difflib.get_close_matches(ident.upper(), rules, n=1)
-    hint = f"did you mean {close[0]}?" if close else "list them with forgepack rules"
+    hint = did_you_mean(ident, rules, otherwise="list them with forgepack rules")
     raise UsageError("no such rule", found=ident, hint=hint)
 
 

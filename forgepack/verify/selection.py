@@ -6,10 +6,10 @@ a selection never looks like a whole pass.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from forgepack.closest import did_you_mean
 from forgepack.errors import UsageError
 from forgepack.verify.rule import AREAS, Rule, all_rules
 
@@ -53,8 +53,7 @@ def _prefixes(texts: Iterable[str], option: str) -> tuple[str, ...]:
     for part in parts:
         if part == ALL or (part and any(ident.startswith(part) for ident in ids)):
             continue
-        close = difflib.get_close_matches(part, [*AREAS, *ids], n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}?" if close else "list the rules with forgepack rules"
+        hint = did_you_mean(part, [*AREAS, *ids], otherwise="list the rules with forgepack rules")
         raise UsageError(f"{option} takes the start of a rule's id", found=part or "nothing", hint=hint)
     return tuple(sorted(set(parts)))
 

@@ -9,18 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.artifacts.safetensors_file import DTYPES, SafetensorsFile
+from forgepack.finite import find_nonfinite
 
 # Values of a block stay in the processor's cache between two looks at them.
 _BLOCK = 256 << 10
 _PARTS = 4
-# The exponent's bits: all set in an infinity or NaN.
-_EXPONENT: dict[str, tuple[Any, int]] = {
-    "BF16": (np.uint16, 0x7F80),
-    "F16": (np.uint16, 0x7C00),
-    "F32": (np.uint32, 0x7F800000),
-    "F64": (np.uint64, 0x7FF0000000000000),
-}
 
 # The sign's bit, which a zero may have set.
 _SIGNS: dict[str, tuple[Any, int]] = {
@@ -49,21 +43,7 @@ def weights_of(file: SafetensorsFile) -> Iterator[Weight]:
 
 def nonfinite(weight: Weight) -> tuple[int, int] | None:
     """Return (how many values are not finite, flat index of the first), or None when all are finite."""
-    if weight.dtype not in _EXPONENT:
-        return None
-    kind, mask = _EXPONENT[weight.dtype]
-    bits = weight.raw().view(kind)
-    exponents = np.empty(min(bits.size, _BLOCK), kind)
-    count, first = 0, -1
-    for start in range(0, bits.size, _BLOCK):
-        block = bits[start : start + _BLOCK]
-        found = np.bitwise_and(block, kind(mask), out=exponents[: block.size])
-        if int(found.max()) != mask:
-            continue
-        bad = np.flatnonzero(found == kind(mask))
-        first = start + int(bad[0]) if first < 0 else first
-        count += int(bad.size)
-    return (count, first) if count else None
+    return find_nonfinite(weight.raw().view(DTYPES[weight.dtype])) if weight.dtype in DTYPES else None
 
 
 def emptiness(weight: Weight) -> str | None:

@@ -55,7 +55,7 @@ def content(
 SMALL = make_head(vocab=24, hidden=6)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     edges=st.sets(st.integers(1, 23), max_size=5),
     power=st.integers(-6, 3),
@@ -68,7 +68,7 @@ def test_digest_ignores_parts_folds_and_order(edges: set[int], power: int, order
     assert compare_heads(other, content(SMALL)).rows == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(row=st.integers(0, 23), column=st.integers(0, 5), step=st.integers(1, 15))
 def test_digest_sees_every_index(row: int, column: int, step: int) -> None:
     """One changed index changes the digest, and the comparison names its row."""

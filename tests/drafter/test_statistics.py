@@ -72,7 +72,7 @@ def test_intervals_are_wider_for_few_sequences() -> None:
     assert found.interval[1] - found.interval[0] > 2 * 1.96 * found.standard_error
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=9), min_size=2, max_size=9))
 def test_an_interval_holds_the_mean_and_stays_in_range(rows: list[list[int]]) -> None:
     """Whatever the blocks, mean and interval lie between the smallest and the largest value."""

@@ -61,7 +61,7 @@ def test_the_next_run_goes_on_where_the_last_one_gave_up(bench: Bench) -> None:
     assert expected_tree() == tree_of(again.out)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(0, 60_000), max_size=5))
 def test_any_pattern_of_cuts_gives_the_same_bytes(cuts: list[int], tmp_path_factory: pytest.TempPathFactory) -> None:
     """Wherever the line breaks, the folder ends up the same."""

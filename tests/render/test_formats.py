@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.render import FORMATS, render_report
@@ -19,7 +19,6 @@ SARIF_SCHEMA = next((p / SARIF_NAME for p in Path(__file__).parents if (p / SARI
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 @pytest.mark.parametrize("name", FORMATS)
 def test_hostile_text_stays_text(name: str, text: str) -> None:
@@ -31,7 +30,6 @@ def test_hostile_text_stays_text(name: str, text: str) -> None:
         assert render_report(make_report("x"), name, verbose=True).count(b"\n") == output.count("\n")
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 @pytest.mark.parametrize("name", FORMATS)
 def test_no_text_becomes_a_command(name: str, text: str) -> None:
@@ -44,7 +42,6 @@ def test_no_text_becomes_a_command(name: str, text: str) -> None:
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in commands)
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_github_properties_hold_no_separator(text: str) -> None:
     """In a command's properties, text can't add one."""
@@ -55,7 +52,6 @@ def test_github_properties_hold_no_separator(text: str) -> None:
             assert {"title"} <= {part.split("=")[0] for part in properties.split(",")} <= {"file", "title"}
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_sarif_has_one_run_and_one_result_a_finding(text: str) -> None:
     """Rules are declared, results point at them by id and index, fingerprints are there."""
@@ -71,7 +67,6 @@ def test_sarif_has_one_run_and_one_result_a_finding(text: str) -> None:
     assert not run["invocations"][0]["executionSuccessful"]
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_sarif_places_are_relative(text: str) -> None:
     """No place has a scheme, a drive or a leading slash."""
@@ -94,7 +89,6 @@ def test_sarif_follows_the_published_schema() -> None:
         jsonschema.validators.validator_for(schema)(schema).validate(log)
 
 
-@settings(deadline=None)
 @given(text=HOSTILE)
 def test_junit_counts_agree(text: str) -> None:
     """A JUnit parser finds each outcome, and the totals that the root states."""

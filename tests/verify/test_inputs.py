@@ -10,12 +10,15 @@ from forgepack.verify.inputs import Input
 
 
 def test_threads_that_ask_at_once_share_one_reading() -> None:
-    """Eight threads meet at a barrier: the reader runs once, and all of them get its value."""
+    """Eight threads meet at a barrier; while the first reads, none of the others begins to, and all get its value."""
     reads: list[int] = []
-    barrier = threading.Barrier(8)
+    barrier, second = threading.Barrier(8), threading.Event()
 
     def read() -> list[int]:
         reads.append(1)
+        if len(reads) > 1:
+            second.set()
+        second.wait(0.2)  # long enough for another thread to come in, if it could
         return reads
 
     source = Input("shared", read)

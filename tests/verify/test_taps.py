@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepack.verify.taps import classify, describe
@@ -129,7 +129,6 @@ def test_text_sorting_is_named() -> None:
     assert "sorted as text" in describe("order", found, _EXPECTED, 64)
 
 
-@settings(deadline=None)
 @given(st.one_of(st.none(), st.integers(), st.lists(st.one_of(st.integers(-3, 70), st.booleans()), max_size=7)))
 def test_every_value_has_one_kind(found: object) -> None:
     """Whatever stands there is classified and described, and only the pinned list is equal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepack.artifacts.tokenizer import shortened, texts_by_id
@@ -18,7 +18,6 @@ def record(tokens: dict[int, str], step: int = 64) -> dict[str, Any]:
     return {"count": count, "step": step, "digests": "".join(shortened(digest_runs(texts_by_id(tokens), step)))}
 
 
-@settings(deadline=None)
 @given(st.integers(2, 300).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1), st.integers(0, n - 1))))
 def test_any_exchange_is_named(case: tuple[int, int, int]) -> None:
     """Wherever two tokens changed places, both ids and both texts are told."""

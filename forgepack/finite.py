@@ -1,0 +1,41 @@
+"""Values that are not finite, found in the bits as they are stored: no copy in another type, block by block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+# Values of a block stay in the processor's cache between two looks at them.
+_BLOCK = 256 << 10
+# The exponent's bits: all set in an infinity or NaN.
+_EXPONENT: dict[np.dtype[Any], tuple[Any, int]] = {
+    np.dtype(ml_dtypes.bfloat16): (np.uint16, 0x7F80),
+    np.dtype(np.float16): (np.uint16, 0x7C00),
+    np.dtype(np.float32): (np.uint32, 0x7F800000),
+    np.dtype(np.float64): (np.uint64, 0x7FF0000000000000),
+}
+
+
+def find_nonfinite(values: npt.NDArray[Any]) -> tuple[int, int] | None:
+    """Return (how many values are not finite, flat index of the first), or None when all are finite.
+
+    ``values`` is C-contiguous; of a dtype other than BF16, F16, F32 and F64 every value is finite.
+    """
+    if values.dtype not in _EXPONENT:
+        return None
+    kind, mask = _EXPONENT[values.dtype]
+    bits = values.reshape(-1).view(kind)
+    exponents = np.empty(min(bits.size, _BLOCK), kind)
+    count, first = 0, -1
+    for start in range(0, bits.size, _BLOCK):
+        block = bits[start : start + _BLOCK]
+        found = np.bitwise_and(block, kind(mask), out=exponents[: block.size])
+        if int(found.max()) != mask:
+            continue
+        bad = np.flatnonzero(found == kind(mask))
+        first = start + int(bad[0]) if first < 0 else first
+        count += int(bad.size)
+    return (count, first) if count else None
