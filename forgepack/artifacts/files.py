@@ -15,7 +15,7 @@ from typing import BinaryIO
 from forgepack.errors import CorruptError, LimitError, MissingError, UnreadableError
 
 SMALL_FILE = 1 << 20
-CHUNK = 4 << 20
+CHUNK = 1 << 19
 _POINTER = b"version https://git-lfs"
 _MAGICS = {
     b"PK\x03\x04": "a zip archive",
