@@ -6,18 +6,16 @@ import hashlib
 import shutil
 from collections import Counter
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 
 from forgepack.artifacts.aimodel import HASH_FILE, METADATA_FILE, PROGRAM_FILE, read_asset_files
-from forgepack.coreai_backend.reader import Wanted, read_assets
-from forgepack.errors import ForgepackError
+from forgepack.coreai_backend.reader import AssetReader, limits_for
+from forgepack.errors import ForgepackError, PlatformError
 from fuzz.damage import damaged
 from fuzz.seeds import STEM
 
-# Seconds for one program, and how many lie on the disk at once.
+# For one program.
 SECONDS = 60.0
-_BATCH = 50
 
 
 def replay_assets(pair: Path, seeds: Iterable[int], folder: Path) -> Counter[str]:
@@ -25,24 +23,28 @@ def replay_assets(pair: Path, seeds: Iterable[int], folder: Path) -> Counter[str
     good = pair / f"drafter/{STEM}.aimodel"
     program, metadata = (good / PROGRAM_FILE).read_bytes(), (good / METADATA_FILE).read_bytes()
     found: Counter[str] = Counter()
-    pending = iter(seeds)
-    while batch := tuple(islice(pending, _BATCH)):
-        wanted: dict[str, Wanted] = {}
-        for seed in batch:
+    largest = limits_for(read_asset_files(good), spare=len(program))
+    with AssetReader(lambda: largest, seconds=SECONDS) as reader:
+        for seed in seeds:
             root = folder / f"{seed}.aimodel"
             root.mkdir(parents=True)
             data = damaged(program, seed)
             (root / PROGRAM_FILE).write_bytes(data)
             (root / HASH_FILE).write_bytes(hashlib.sha256(data).digest())
             (root / METADATA_FILE).write_bytes(metadata)
-            try:
-                wanted[root.name] = Wanted(files=read_asset_files(root), head=True)
-            except ForgepackError as err:
-                found[ending(err)] += 1
-        for reading in read_assets(wanted, seconds=SECONDS).values():
-            found[ending(reading if isinstance(reading, ForgepackError) else None)] += 1
-        shutil.rmtree(folder)
+            found[_ending_of(root, reader)] += 1
+            shutil.rmtree(root)
     return found
+
+
+def _ending_of(root: Path, reader: AssetReader) -> str:
+    try:
+        reader.read(read_asset_files(root), head=True)
+    except PlatformError:  # not the program's doing
+        raise
+    except ForgepackError as err:
+        return ending(err)
+    return ending(None)
 
 
 def ending(err: ForgepackError | None) -> str:

@@ -44,6 +44,8 @@ def constants(request: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
+HANDLERS = {"read": read, "constants": constants}
+
 if __name__ == "__main__":
     runner = Runner()
-    serve({"read": read, "constants": constants, "load": runner.load, "call": runner.call})
+    serve({**HANDLERS, "load": runner.load, "call": runner.call})

@@ -99,6 +99,10 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child and all that it started."""
         self._kill()
 
     def _send(self, value: Mapping[str, Any]) -> None:

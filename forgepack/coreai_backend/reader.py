@@ -7,11 +7,13 @@ crashed, hung or answered nonsense, PlatformError where Core AI is missing.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +24,10 @@ from forgepack.coreai_backend.head import Head, HeadPart
 from forgepack.coreai_backend.head_content import HeadContent, HeadDigest, content_of_program
 from forgepack.coreai_backend.process import Child, DamagedAssetError, Limits, error_from_json
 from forgepack.coreai_backend.program import AssetProgram, program_from_json
-from forgepack.errors import ForgepackError, PlatformError
+from forgepack.errors import ForgepackError
 
 CHILD = "forgepack.coreai_backend.child"
+_SPARE_FILE = 1 << 20
 _BASE_MEMORY = 6 << 30
 
 
@@ -53,67 +56,95 @@ class AssetReading:
         return self.head
 
 
-def limits_for(files: AssetFiles, *, file_size: int = 1 << 20, spare: int = 0) -> Limits:
-    """Return limits that fit an asset's size: address space for the libraries, the map and one copy, and to spare."""
-    return Limits(memory=_BASE_MEMORY + 3 * files.program_bytes + spare, file_size=file_size)
+def limits_for(*assets: AssetFiles, file_size: int = _SPARE_FILE, spare: int = 0) -> Limits:
+    """Return limits that fit the largest asset: address space for the libraries, the map, one copy, and to spare."""
+    largest = max((files.program_bytes for files in assets), default=0)
+    return Limits(memory=_BASE_MEMORY + 3 * largest + spare, file_size=file_size)
+
+
+def limits_for_constants(*assets: AssetFiles) -> Limits:
+    """Return limits under which any constant of the assets may also be written to a file."""
+    largest = max((files.program_bytes for files in assets), default=0)
+    return limits_for(*assets, file_size=largest + _SPARE_FILE)
+
+
+class AssetReader:
+    """Reads assets in a child: in one for as many as it lives through while the reader is entered, else in one each.
+
+    A child that an asset brought down is blamed on that asset; whatever is asked next gets a new one. ``limits`` are
+    taken when a child is started, so they must fit every asset that it may read; ``module`` is what runs in it;
+    ``seconds`` bounds each answer. Threads may share a reader: it answers one after another.
+    """
+
+    def __init__(self, limits: Callable[[], Limits], *, seconds: float = 120.0, module: str = CHILD) -> None:
+        self._limits, self._seconds, self._module = limits, seconds, module
+        self._asking = threading.Lock()
+        self._child: Child | None = None
+        self._entered = 0
+
+    def __enter__(self) -> Self:
+        with self._asking:
+            self._entered += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._asking:
+            self._entered -= 1
+            self._end()
+
+    def read(self, files: AssetFiles, *, head: bool = False, digests: bool = True) -> AssetReading:
+        """Return an asset's program, with ``head`` also its language-model head.
+
+        Without ``digests`` the content of named constants is not looked at: enough for entry points and wiring.
+        """
+        where = str(files.root)
+        request: dict[str, Any] = {"command": "read", "program": str(files.program.resolve()), "where": where}
+        request |= {"head": head, "digests": digests}
+        with self._served() as child:
+            reply = child.ask(request, seconds=self._seconds, subject=where)
+            try:
+                program = program_from_json(reply["program"])
+                found = _head(reply["head"]) if head else None
+            except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
+                raise _nonsense(files, child.noise) from err
+        return AssetReading(files=files, program=program, head=found)
+
+    def ask(self, request: Mapping[str, Any], *, subject: str, seconds: float | None = None) -> dict[str, Any]:
+        """Return the child's answer to any request; ``subject`` is what a failure is blamed on."""
+        with self._served() as child:
+            return child.ask(request, seconds=self._seconds if seconds is None else seconds, subject=subject)
+
+    @contextmanager
+    def _served(self) -> Iterator[Child]:
+        """Give the child to one asker; afterwards it lives on if it answered and more may be asked."""
+        with self._asking:
+            answered = False
+            if self._child is None:
+                require_coreai()
+                self._child = Child(self._module, subject="the assets", limits=self._limits())
+            try:
+                yield self._child
+                answered = True
+            except ForgepackError as err:
+                answered = not isinstance(err, DamagedAssetError)
+                raise
+            finally:
+                if not (answered and self._entered):
+                    self._end()
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
 
 
 def read_asset(
     files: AssetFiles, *, head: bool = False, digests: bool = True, seconds: float = 120.0
 ) -> AssetReading:
-    """Read an asset's program, and with ``head`` its language-model head, in a child process.
-
-    Without ``digests`` the content of named constants is not looked at: enough for entry points and wiring.
-    """
-    require_coreai()
-    with Child(CHILD, subject=str(files.root), limits=limits_for(files)) as child:
-        return _read(child, Wanted(files=files, head=head, digests=digests), seconds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """An asset to be read, and what of it: see ``read_asset``."""
-
-    files: AssetFiles
-    head: bool = False
-    digests: bool = True
-
-
-def read_assets(wanted: Mapping[str, Wanted], *, seconds: float = 120.0) -> dict[str, AssetReading | ForgepackError]:
-    """Read several assets, one child for as many as it lives through: each one's reading or its error by name.
-
-    ``seconds`` bounds each asset. PlatformError is raised: it is no one asset's fault.
-    """
-    require_coreai()
-    found: dict[str, AssetReading | ForgepackError] = {}
-    pending = list(wanted.items())
-    while pending:
-        largest = max((one.files for _, one in pending), key=lambda files: files.program_bytes)
-        with Child(CHILD, subject="the assets", limits=limits_for(largest)) as child:
-            alive = True
-            while pending and alive:
-                name, one = pending.pop(0)
-                try:
-                    found[name] = _read(child, one, seconds)
-                except PlatformError:
-                    raise
-                except ForgepackError as err:
-                    found[name] = err
-                    alive = not isinstance(err, DamagedAssetError)
-    return found
-
-
-def _read(child: Child, wanted: Wanted, seconds: float) -> AssetReading:
-    files, where = wanted.files, str(wanted.files.root)
-    request: dict[str, Any] = {"command": "read", "program": str(files.program.resolve()), "where": where}
-    request |= {"head": wanted.head, "digests": wanted.digests}
-    reply = child.ask(request, seconds=seconds, subject=where)
-    try:
-        program = program_from_json(reply["program"])
-        found = _head(reply["head"]) if wanted.head else None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as err:
-        raise _nonsense(files, child.noise) from err
-    return AssetReading(files=files, program=program, head=found)
+    """Read one asset in a child of its own: see ``AssetReader.read``."""
+    return AssetReader(lambda: limits_for(files), seconds=seconds).read(files, head=head, digests=digests)
 
 
 def _head(raw: Mapping[str, Any]) -> FoundHead | ForgepackError:
@@ -135,21 +166,20 @@ def _nonsense(files: AssetFiles, noise: str) -> DamagedAssetError:
 
 @contextmanager
 def open_constants(
-    reading: AssetReading, indices: Sequence[int], *, seconds: float = 120.0
+    reading: AssetReading, indices: Sequence[int], *, seconds: float = 120.0, reader: AssetReader | None = None
 ) -> Iterator[Mapping[int, npt.NDArray[np.uint8]]]:
-    """Give the packed bytes of chosen constants as read-only memory maps, for as long as the context lasts."""
+    """Give the packed bytes of chosen constants as read-only memory maps, for as long as the context lasts.
+
+    ``reader`` fetches them, one whose child may write files of their size; without one, a child of their own does.
+    """
     files, wanted = reading.files, sorted(set(indices))
     largest = max((reading.program.constants[n].nbytes for n in wanted), default=0)
+    if reader is None:
+        limits = limits_for(files, file_size=largest + _SPARE_FILE)
+        reader = AssetReader(lambda: limits, seconds=seconds)
     with tempfile.TemporaryDirectory(prefix="forgepack-") as folder:
-        request = {
-            "command": "constants",
-            "program": str(files.program.resolve()),
-            "indices": wanted,
-            "folder": folder,
-        }
-        limits = limits_for(files, file_size=largest + (1 << 20))
-        with Child(CHILD, subject=str(files.root), limits=limits) as child:
-            child.ask(request, seconds=seconds)
+        request = {"command": "constants", "program": str(files.program.resolve()), "indices": wanted}
+        reader.ask({**request, "folder": folder}, subject=str(files.root))
         yield {n: _map(Path(folder), n) for n in wanted}
 
 
@@ -159,9 +189,9 @@ def _map(folder: Path, index: int) -> npt.NDArray[np.uint8]:
 
 
 @contextmanager
-def open_head(reading: AssetReading, *, seconds: float = 120.0) -> Iterator[HeadContent]:
+def open_head(reading: AssetReading, *, reader: AssetReader | None = None) -> Iterator[HeadContent]:
     """Give the content of an asset's head, to be compared row by row with another."""
     head = reading.require_head().head
     indices = [n for part in head.parts for n in (part.weight, part.lut, *part.factors) if n is not None]
-    with open_constants(reading, indices, seconds=seconds) as payloads:
+    with open_constants(reading, indices, reader=reader) as payloads:
         yield content_of_program(reading.program, head, payloads.__getitem__, str(reading.files.root))

@@ -19,7 +19,8 @@ from forgepack.artifacts.checkpoint import tensor_faults
 from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
 from forgepack.artifacts.sidecar import read_sidecar
 from forgepack.artifacts.tree import walk
-from forgepack.coreai_backend.reader import AssetReading, read_asset
+from forgepack.coreai_backend.program import AssetProgram
+from forgepack.coreai_backend.reader import AssetReading
 from forgepack.drafter.open import OpenedDrafter
 from forgepack.emit.package_weights import MASKED_NORM, PackageHead, PackageWeights, Values, open_role_values
 from forgepack.emit.table import constant_table, role_of
@@ -28,7 +29,7 @@ from forgepack.geometry import Geometry, codebook_tensors
 from forgepack.profile import Profile
 from forgepack.release.drafter_identity import package_files
 from forgepack.verify.layout import SELECTOR_FILE, find_layout
-from forgepack.verify.lineage import compare_with_emitted
+from forgepack.verify.lineage import asset_reader, compare_with_emitted, expected_program
 
 SECONDS = 600.0
 
@@ -45,8 +46,9 @@ def open_package(path: Path, profile: Profile, *, seconds: float = SECONDS) -> I
     selector = _read_selector(path / SELECTOR_FILE, profile.geometry)
     digests = package_files(layout)
     geometry, recipe = profile.geometry, profile.recipe
-    reading = read_asset(files, digests=False, seconds=seconds)
-    with open_role_values(reading, _roles(reading, profile), seconds=seconds) as values:
+    with asset_reader(lambda: [files], seconds) as reader:
+        reading, expected = reader.read(files, digests=False), expected_program(reader, geometry, recipe)
+    with open_role_values(reading, _roles(reading, expected, profile), seconds=seconds) as values:
         yield OpenedDrafter(
             path=path,
             kind="package",
@@ -68,9 +70,9 @@ def _read_selector(path: Path, geometry: Geometry) -> SafetensorsFile:
     return file
 
 
-def _roles(reading: AssetReading, profile: Profile) -> dict[str, int]:
+def _roles(reading: AssetReading, expected: AssetProgram, profile: Profile) -> dict[str, int]:
     """Return the index of each named role's constant; CorruptError for a program that this tool does not emit."""
-    comparison = compare_with_emitted(reading, profile.geometry, profile.recipe)
+    comparison = compare_with_emitted(reading, expected)
     table = constant_table(profile.geometry, profile.recipe)
     named = {role for role, spec in table.items() if not spec.inline}
     roles = {role: place for role, place in comparison.roles.items() if role in named}

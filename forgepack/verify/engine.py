@@ -10,7 +10,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from forgepack import __version__
@@ -27,8 +29,8 @@ from forgepack.verify.terms import Ledger, Terms
 MAX_FINDINGS = 20
 MAX_MORE = 5000
 LEFT_OUT = "not selected"
-# Rules that look at gigabytes spend their time outside the interpreter's lock.
-THREADS = 2
+# Rules that look at gigabytes spend their time outside the interpreter's lock, others wait for inputs.
+THREADS = 4
 
 
 def verify(
@@ -43,8 +45,7 @@ def verify(
     selection = pair.ledger.terms.selection
     if pair.ledger.terms.baseline is not None:
         demand_same_subject(pair.ledger.terms.baseline, pair.profile, pair.sources.named)
-    if selection.whole or any(one.depth > Depth.HASH for one in all_rules() if selection.holds(one)):
-        pair.read_ahead()
+    ahead = selection.whole or any(one.depth > Depth.HASH for one in all_rules() if selection.holds(one))
     extra: list[Failure] = []
     telling = threading.Lock()
 
@@ -55,11 +56,21 @@ def verify(
         return one.id, evaluate(one, pair, extra)
 
     found: dict[str, Check] = {}
-    with ThreadPoolExecutor(THREADS) as pool:
-        # Readers' faults are told late: by then every rule has read what it had to look at.
-        for phase in sorted({one.phase for one in all_rules()}):
-            found.update(pool.map(judged, (one for one in all_rules() if one.phase == phase)))
+    with pair.read_ahead() if ahead else nullcontext(), ThreadPoolExecutor(THREADS) as pool:
+        for _, rules in groupby(sorted(all_rules(), key=lambda one: _turn(one, pair)), key=lambda one: one.phase):
+            found.update(pool.map(judged, rules))
     return _report(pair, [found[one.id] for one in all_rules()], extra, strict=strict)
+
+
+def _turn(one: Rule, pair: Pair) -> tuple[int, bool, int]:
+    """Return when a rule is evaluated, as a key to sort by.
+
+    Readers' faults are told late: by then every rule has read what it had to look at. Before that, rules wait for
+    nothing as long as others can be evaluated that need no input which takes long to read; of those that do, the
+    ones that judge bytes alone come last: all bytes take longest.
+    """
+    waits = any(pair.input(name).depth > Depth.HEADER for name in (*one.needs, *one.over))
+    return one.phase, waits, -one.depth if waits else one.depth
 
 
 def _report(pair: Pair, checks: list[Check], extra: list[Failure], *, strict: bool) -> Report:

@@ -64,7 +64,7 @@ def head_differences(pair: Pair, left: HeadSource, right: HeadSource) -> Iterato
     if (one.rows, one.columns) != (other.rows, other.columns):
         message = f"{one.rows} x {one.columns} against {other.rows} x {other.columns}"
     else:
-        with opened_heads(left.source, right.source, pair.seconds) as (a, b):
+        with opened_heads(left.source, right.source, pair.reader) as (a, b):
             from forgepack.coreai_backend.head_content import compare_heads
 
             rows = compare_heads(a, b)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +12,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.safetensors_file import SafetensorsFile
-from forgepack.errors import CorruptError, ForgepackError, MissingError
+from forgepack.errors import CorruptError, ForgepackError, MissingError, PlatformError
 from forgepack.verify.inputs import Parsed
 from forgepack.verify.readers import read_asset as read_folder
 from forgepack.verify.sources import guard_links
@@ -25,11 +23,14 @@ if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison
     from forgepack.coreai_backend.head_content import HeadContent, HeadDigest
     from forgepack.coreai_backend.program import AssetProgram, Constant
-    from forgepack.coreai_backend.reader import AssetReading, FoundHead
+    from forgepack.coreai_backend.reader import AssetReader, AssetReading, FoundHead
     from forgepack.geometry import Geometry
     from forgepack.profile import Recipe
     from forgepack.verify.execution import Execution
     from forgepack.verify.subject import Pair
+
+CHILD = "forgepack.verify.child"
+_AUTHORING = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +41,11 @@ class Roles:
     unmet: tuple[str, ...]
 
 
-def read_program(files: AssetFiles, seconds: float) -> AssetReading:
-    """Read the drafter's program, every constant's digest and the language-model head in it."""
-    from forgepack.coreai_backend.reader import read_asset
+def asset_reader(assets: Callable[[], Iterable[AssetFiles]], seconds: float) -> AssetReader:
+    """Return the reader of all that a verification asks of programs; ``assets`` are those that it may read."""
+    from forgepack.coreai_backend.reader import AssetReader, limits_for_constants
 
-    return read_asset(files, head=True, seconds=seconds)
+    return AssetReader(lambda: limits_for_constants(*assets()), seconds=seconds, module=CHILD)
 
 
 def required_head(reading: AssetReading) -> FoundHead:
@@ -66,37 +67,34 @@ def read_packages(build: Path, names: tuple[str, ...], *, links: bool) -> Parsed
 
 
 def read_programs(
-    packages: Mapping[str, AssetFiles], head: str, seconds: float
+    reader: AssetReader, packages: Mapping[str, AssetFiles], head: str
 ) -> Parsed[Mapping[str, AssetReading]]:
     """Read the entry points of the target's packages, of ``head`` also its head; each fault is kept."""
-    from forgepack.coreai_backend.reader import AssetReading, Wanted, read_assets
-
-    wanted = {name: Wanted(files=files, head=name == head, digests=False) for name, files in sorted(packages.items())}
-    results = read_assets(wanted, seconds=seconds)
-    found = {name: result for name, result in results.items() if isinstance(result, AssetReading)}
-    faults = tuple(result for result in results.values() if isinstance(result, ForgepackError))
-    return Parsed(value=found, faults=faults)
-
-
-@functools.cache
-def expected_program(geometry: Geometry, recipe: Recipe) -> AssetProgram:
-    """Return the program that this tool emits for a geometry and recipe; authored once a process."""
-    from forgepack.emit.author import expected_program as author
-
-    return author(geometry, recipe)
+    found: dict[str, AssetReading] = {}
+    faults: list[ForgepackError] = []
+    for name, files in sorted(packages.items()):
+        try:
+            found[name] = reader.read(files, head=name == head, digests=False)
+        except PlatformError:  # no one asset's fault
+            raise
+        except ForgepackError as err:
+            faults.append(err)
+    return Parsed(value=found, faults=tuple(faults))
 
 
-def settle_expected(geometry: Geometry, recipe: Recipe) -> None:
-    """Make the expected program early; an error of it is told where the program is asked for."""
-    with contextlib.suppress(ForgepackError):
-        expected_program(geometry, recipe)
+def expected_program(reader: AssetReader, geometry: Geometry, recipe: Recipe) -> AssetProgram:
+    """Return the program that this tool emits for a geometry and recipe, its constants named by role."""
+    from forgepack.coreai_backend.program import program_from_json
+
+    request = {"command": "expected", "geometry": asdict(geometry), "recipe": asdict(recipe)}
+    return program_from_json(reader.ask(request, subject="the expected program", seconds=_AUTHORING)["program"])
 
 
-def compare_with_emitted(reading: AssetReading, geometry: Geometry, recipe: Recipe) -> Comparison:
-    """Compare an asset's program with the one that this tool emits for the geometry and recipe."""
+def compare_with_emitted(reading: AssetReading, expected: AssetProgram) -> Comparison:
+    """Compare an asset's program with the one that this tool emits."""
     from forgepack.coreai_backend.compare import compare_programs
 
-    return compare_programs(expected_program(geometry, recipe), reading.program)
+    return compare_programs(expected, reading.program)
 
 
 def constants_by_role(reading: AssetReading, comparison: Comparison, geometry: Geometry, recipe: Recipe) -> Roles:
@@ -119,7 +117,7 @@ def constant_values(pair: Pair, role: str) -> npt.NDArray[np.float16] | None:
     constant = reading.program.constants[place]
     if constant.data is not None:
         return np.array(constant.values())
-    with open_constants(reading, [place], seconds=pair.seconds) as payloads:
+    with open_constants(reading, [place], reader=pair.reader) as payloads:
         return np.array(payloads[place].view(np.float16).reshape(constant.shape))
 
 
@@ -146,19 +144,19 @@ def _export_content(file: SafetensorsFile) -> HeadContent:
 
 @contextmanager
 def opened_heads(
-    left: AssetReading | SafetensorsFile, right: AssetReading | SafetensorsFile, seconds: float
+    left: AssetReading | SafetensorsFile, right: AssetReading | SafetensorsFile, reader: AssetReader
 ) -> Iterator[tuple[HeadContent, HeadContent]]:
     """Give the contents of two heads, each of a package or of an export, to be compared row by row."""
-    with _opened(left, seconds) as one, _opened(right, seconds) as other:
+    with _opened(left, reader) as one, _opened(right, reader) as other:
         yield one, other
 
 
 @contextmanager
-def _opened(source: AssetReading | SafetensorsFile, seconds: float) -> Iterator[HeadContent]:
+def _opened(source: AssetReading | SafetensorsFile, reader: AssetReader) -> Iterator[HeadContent]:
     from forgepack.coreai_backend.reader import open_head
 
     if isinstance(source, SafetensorsFile):
         yield _export_content(source)
     else:
-        with open_head(source, seconds=seconds) as content:
+        with open_head(source, reader=reader) as content:
             yield content

@@ -6,8 +6,9 @@ never read a file over 1 MB in whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,7 +69,8 @@ from forgepack.verify.sources import Sources
 if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison
     from forgepack.coreai_backend.head_content import HeadDigest
-    from forgepack.coreai_backend.reader import AssetReading, FoundHead
+    from forgepack.coreai_backend.program import AssetProgram
+    from forgepack.coreai_backend.reader import AssetReader, AssetReading, FoundHead
     from forgepack.verify.execution import Execution
 
 T = TypeVar("T")
@@ -207,14 +209,14 @@ class Pair(InputSet):
 
     def _add_lineage(self) -> None:
         geometry, recipe, deep = self.profile.geometry, self.profile.recipe, Depth.LINEAGE
+        self.reader: AssetReader = lineage.asset_reader(self._assets, self.seconds)
         self.program: Input[AssetReading] = Input(
-            "program", lambda: lineage.read_program(self.asset.value, self.seconds), depth=deep
+            "program", lambda: self.reader.read(self.asset.value, head=True), depth=deep
         )
-        self.comparison: Input[Comparison] = Input(
-            "comparison",
-            self._compare,
-            depth=deep,
+        self.expected: Input[AssetProgram] = Input(
+            "expected", lambda: lineage.expected_program(self.reader, geometry, recipe), depth=deep
         )
+        self.comparison: Input[Comparison] = Input("comparison", self._compare, depth=deep)
         self.roles: Input[lineage.Roles] = Input(
             "roles",
             lambda: lineage.constants_by_role(self.program.value, self.comparison.value, geometry, recipe),
@@ -225,7 +227,7 @@ class Pair(InputSet):
         )
         self.target_programs: Input[Mapping[str, AssetReading]] = Input(
             "target_programs",
-            lambda: lineage.read_programs(self.packages.value, self.manifest.value.head_file, self.seconds),
+            lambda: lineage.read_programs(self.reader, self.packages.value, self.manifest.value.head_file),
             depth=deep,
         )
         self.head_program: Input[AssetReading] = Input(
@@ -247,8 +249,7 @@ class Pair(InputSet):
 
     def _compare(self) -> Comparison:
         """Compare the program with the emitted one; another one that nothing attests is no fault of its own."""
-        geometry, recipe = self.profile.geometry, self.profile.recipe
-        comparison = lineage.compare_with_emitted(self.program.value, geometry, recipe)
+        comparison = lineage.compare_with_emitted(self.program.value, self.expected.value)
         if not comparison.same and not self.binding.available:
             raise UnavailableError(self.binding)
         return comparison
@@ -261,18 +262,27 @@ class Pair(InputSet):
             raise UnavailableError(lost)
         return reading
 
-    def read_ahead(self) -> None:
-        """Read what takes long at this depth: programs in one child after another, all bytes meanwhile."""
-        if self.depth < Depth.HASH:
-            return
-        # The tokenizer's many small objects come when no child holds a large constant.
-        programs: list[Input[Any]] = [self.program, self.target_programs, self.tokenizer]
-        contents: list[Input[Any]] = [self.digests, self.export_digest]
-        with ThreadPoolExecutor(2) as pool:
-            lanes = [pool.submit(self._settle, lane) for lane in (programs, contents)]
-            if self.depth >= Depth.LINEAGE:
-                lineage.settle_expected(self.profile.geometry, self.profile.recipe)
-            for lane in lanes:
+    def _assets(self) -> Iterator[AssetFiles]:
+        """Yield the files of every asset that a verification may read."""
+        if self.asset.available:
+            yield self.asset.value
+        if self.packages.available:
+            yield from self.packages.value.values()
+
+    @contextmanager
+    def read_ahead(self) -> Iterator[None]:
+        """Read what takes long at this depth meanwhile, a thread a lane; on leaving all of it has been read.
+
+        Programs come from one child, one after another; the expected one first, while nothing foreign was loaded.
+        The tokenizer holds the interpreter's lock for a second: it comes when the child has been started and works.
+        """
+        programs: list[Input[Any]] = [self.expected, self.program, self.target_programs]
+        tokens: list[Input[Any]] = [self.expected, self.tokenizer]
+        lanes: list[list[Input[Any]]] = [programs, tokens, [self.digests], [self.export_digest]]
+        with self.reader, ThreadPoolExecutor(len(lanes)) as pool:
+            reading = [pool.submit(self._settle, lane) for lane in lanes]
+            yield
+            for lane in reading:
                 lane.result()
 
     def _settle(self, inputs: Sequence[Input[Any]]) -> None:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from forgepack.artifacts.aimodel import AssetFiles, hash_program, read_asset_files
-from forgepack.coreai_backend.process import DamagedAssetError
+from forgepack.coreai_backend.process import Child, DamagedAssetError
 from forgepack.coreai_backend.program import Port, program_from_json, program_to_json
-from forgepack.coreai_backend.reader import AssetReading, open_constants, read_asset
+from forgepack.coreai_backend.reader import (
+    AssetReader,
+    AssetReading,
+    limits_for,
+    limits_for_constants,
+    open_constants,
+    read_asset,
+)
 from forgepack.coreai_backend.target_assets import HeadWeights, head_constants
-from forgepack.errors import CorruptError, ForgepackError, MissingError
+from forgepack.errors import CorruptError, ForgepackError, MissingError, NumericsError
 
 
 def test_signature_is_read_exactly(head_reading: AssetReading) -> None:
@@ -66,6 +75,76 @@ def test_chosen_constants_can_be_fetched(head: HeadWeights, head_reading: AssetR
     index = next(n for n, c in enumerate(head_reading.program.constants) if c.name == "norm")
     with open_constants(head_reading, [index]) as payloads:
         assert payloads[index].tobytes() == head.gain.astype(np.float16).tobytes()
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
+    """Every child that is started meanwhile."""
+    children: list[Child] = []
+    start = Child.__init__
+
+    def counted(child: Child, *given: Any, **named: Any) -> None:
+        children.append(child)
+        start(child, *given, **named)
+
+    monkeypatch.setattr(Child, "__init__", counted)
+    return children
+
+
+def test_one_child_serves_a_reader_while_it_is_entered(
+    started: list[Child], head: HeadWeights, head_asset: AssetFiles, head_reading: AssetReading
+) -> None:
+    """Programs and constants come from one child inside the context, each from a new one outside; none is left."""
+    index = next(n for n, c in enumerate(head_reading.program.constants) if c.name == "norm")
+    reader = AssetReader(lambda: limits_for_constants(head_asset))
+    with reader:
+        assert head_reading == reader.read(head_asset, head=True)
+        with open_constants(head_reading, [index], reader=reader) as payloads:
+            assert head.gain.astype(np.float16).tobytes() == payloads[index].tobytes()
+        assert [None] == [child._process.poll() for child in started]
+    for _ in range(2):
+        assert head_reading.program == reader.read(head_asset).program
+    assert [True] * 3 == [child._process.poll() is not None for child in started]
+
+
+def test_a_damaged_asset_takes_its_child_along_and_no_other_asset(
+    started: list[Child], head_asset: AssetFiles, head_reading: AssetReading, copy_of: Path
+) -> None:
+    """The error names the asset that it is about; those before and after it are read, by two children in all."""
+    program = copy_of / "main.mlirb"
+    program.write_bytes(program.read_bytes()[:-4000])
+    damaged = read_asset_files(copy_of)
+    with AssetReader(lambda: limits_for(head_asset, damaged)) as reader:
+        assert head_reading == reader.read(head_asset, head=True)
+        with pytest.raises(DamagedAssetError) as caught:
+            reader.read(damaged)
+        assert head_reading == reader.read(head_asset, head=True)
+    assert (str(copy_of), 2) == (caught.value.where, len(started))
+
+
+def test_an_error_of_ours_leaves_the_child_alive(started: list[Child]) -> None:
+    """What is read but refused takes nothing along: the same child answers what is asked next."""
+    with AssetReader(limits_for, module="tests.coreai_backend.misbehaving_child") as reader:
+        with pytest.raises(NumericsError):
+            reader.ask({"command": "do", "kind": "ours"}, subject="a number")
+        assert {"done": "nothing"} == reader.ask({"command": "do", "kind": "nothing"}, subject="nothing")
+    assert 1 == len(started)
+
+
+def test_a_child_that_gave_no_answer_in_time_is_not_asked_again(started: list[Child]) -> None:
+    """What it might still say would be taken for the answer to the next question."""
+    with AssetReader(limits_for, module="tests.coreai_backend.misbehaving_child") as reader:
+        with pytest.raises(DamagedAssetError):
+            reader.ask({"command": "do", "kind": "hang"}, subject="the first", seconds=0.2)
+        assert {"done": "nothing"} == reader.ask({"command": "do", "kind": "nothing"}, subject="the second")
+    assert 2 == len(started)
+
+
+def test_limits_fit_the_largest_asset(head_asset: AssetFiles) -> None:
+    """A child that reads several assets may use the memory that the largest needs, and write its constants."""
+    larger = replace(head_asset, program_bytes=1 << 30)
+    assert limits_for(larger) == limits_for(head_asset, larger) == limits_for(larger, head_asset)
+    assert (1 << 30) <= limits_for_constants(head_asset, larger).file_size
 
 
 def test_a_program_that_refers_forwards_is_refused(head_reading: AssetReading) -> None:

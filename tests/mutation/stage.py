@@ -22,7 +22,7 @@ from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
 
 Ending = Literal["refused", "warned", "elsewhere", "passed", "crashed"]
-_PROGRAMS = ("program", "target_programs", "export_digest")
+_PROGRAMS = ("expected", "program", "target_programs", "export_digest")
 # What follows from the program alone, so that only mutants of it need it again.
 _DERIVED = ("comparison",)
 
@@ -64,8 +64,8 @@ class Stage:
     def __init__(self, root: Path, profile: Profile) -> None:
         self.root, self.profile = root, profile
         base = self._pair()
-        base.read_ahead()
-        self._values = {name: base.input(name).value for name in (*_PROGRAMS, *_DERIVED)}
+        with base.read_ahead():
+            self._values = {name: base.input(name).value for name in (*_PROGRAMS, *_DERIVED)}
         self._refusers: Counter[tuple[str, str]] = Counter()
         self._digests: dict[Path, FileDigest] = dict(base.digests.value)
 

@@ -17,6 +17,7 @@ from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.coreai_backend.asset_writer import AssetMetadata, write_asset
 from forgepack.coreai_backend.builder import build_program
 from forgepack.coreai_backend.constants import NamedConstant
+from forgepack.coreai_backend.process import Child
 from forgepack.emit.graph import drafter_functions
 from forgepack.emit.table import constant_table
 from forgepack.packing import pack_u4
@@ -320,3 +321,28 @@ def test_good_pair_passes_every_check(base: Path) -> None:
     seen = [check for check in report.checks if check.depth <= report.depth and check.reason not in aside]
     assert {"pass"} == {check.status for check in seen}
     assert EXPORT in str(base / HEAD)
+
+
+def test_a_good_pair_is_read_by_one_child(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both packages, the expected program and single constants come from one start of Core AI, ended at the end."""
+    children: list[Child] = []
+    start = Child.__init__
+
+    def counted(child: Child, *given: Any, **named: Any) -> None:
+        children.append(child)
+        start(child, *given, **named)
+
+    monkeypatch.setattr(Child, "__init__", counted)
+    report = verified(pair, "lineage", sources=True)
+    assert "pass" == report.verdict, explain_all(report)
+    assert [True] == [child._process.poll() is not None for child in children]
+
+
+def test_a_program_that_kills_its_reader_is_blamed_alone(pair: Path) -> None:
+    """The target's packages and the expected program are read though the drafter's program took its child along."""
+    program = pair / ASSET / "main.mlirb"
+    program.write_bytes(program.read_bytes()[:-4000])
+    report = verified(pair, "lineage")
+    assert "PKG017" in failed(report), explain_all(report)
+    assert ASSET in told(report, "PKG017") or "drafter" in told(report, "PKG017")
+    assert "pass" == check_of(report, "HEAD005").status
