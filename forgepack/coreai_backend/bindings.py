@@ -23,6 +23,7 @@ from forgepack.geometry import Shape
 # A coreai.authoring.Value. The package ships no usable stubs, so the type checker sees Any.
 Tensor = Any
 
+_END = 16  # bytes by which a payload's end is known
 ALIGNMENT = 16  # 64 makes summary() return no functions at full size; none leaves payloads at odd offsets
 
 
@@ -135,13 +136,23 @@ def load_bytecode(path: Path) -> RawModule:
     return RawModule(context=context, module=load_module_from_bytecode(context=context, path=path))
 
 
-def constant_bytes(operation: Any, size: int) -> npt.NDArray[np.uint8]:
-    """Return a copy of a constant operation's ``size`` payload bytes."""
+def copy_constant(operation: Any, payload: npt.NDArray[np.uint8]) -> None:
+    """Copy a constant operation's packed bytes into ``payload``, which has their size.
+
+    What a constant does not fill becomes 0: padding bits, and the tail where its buffer is shorter than its type.
+    """
     from coreai._compiler._mlir_libs._coreaiIR import _bindings
 
-    buffer = np.zeros(max(size, 1), np.uint8)
-    _bindings.compiler.copy_constant_value_to_array(constant_op=operation, destination=buffer)
-    return buffer[:size]
+    copy = _bindings.compiler.copy_constant_value_to_array
+    if is_resource(operation.attributes["value"]):
+        # A named buffer is copied byte by byte, so one that reaches the end has filled all before it.
+        end = payload[-_END:]
+        end[:] = 0
+        copy(constant_op=operation, destination=payload)
+        if end.any():
+            return
+    payload[:] = 0
+    copy(constant_op=operation, destination=payload)
 
 
 def producer() -> str:

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from forgepack.canonical import sha256_hex
 from forgepack.coreai_backend import bindings
 from forgepack.coreai_backend.bindings import RawModule
@@ -38,6 +41,7 @@ class ProgramReader:
     def __init__(self, raw: RawModule, *, digests: bool = True) -> None:
         self._raw = raw
         self._digests = digests
+        self._buffer = np.empty(0, np.uint8)
         self._constants: list[Constant] = []
         self._operations: list[Any] = []
         self._known: dict[tuple[Any, ...], int] = {}
@@ -51,9 +55,18 @@ class ProgramReader:
             functions=tuple(functions), constants=tuple(self._constants), foreign=tuple(sorted(foreign))
         )
 
-    def payload(self, index: int) -> Any:
-        """Return a copy of the packed bytes of constant ``index``."""
-        return bindings.constant_bytes(self._operations[index], self._constants[index].nbytes)
+    def payload(self, index: int) -> npt.NDArray[np.uint8]:
+        """Return the packed bytes of constant ``index``, which stay until the next are fetched."""
+        return self._fetch(self._operations[index], self._constants[index].nbytes)
+
+    def _fetch(self, operation: Any, size: int) -> npt.NDArray[np.uint8]:
+        """Return a constant's bytes in the one buffer, as large as the largest: fresh memory takes longest."""
+        if size > self._buffer.size:
+            self._buffer = np.empty(0, np.uint8)  # so that not both lie in memory
+            self._buffer = np.empty(size, np.uint8)
+        payload = self._buffer[:size]
+        bindings.copy_constant(operation, payload)
+        return payload
 
     def _function(self, graph: Any) -> FunctionTrace:
         block = graph.operation.regions[0].blocks[0]
@@ -110,7 +123,7 @@ class ProgramReader:
         size = payload_bytes(dtype, shape) if dtype in BITS else 0
         if dtype not in BITS or (name is not None and not self._digests):
             return Constant(name=name, dtype=dtype, shape=shape, nbytes=size, sha256=None, data=None)
-        payload = bindings.constant_bytes(operation, size)
+        payload = self._fetch(operation, size)
         data = payload.tobytes().hex() if size <= INLINE_BYTES else None
         digest = sha256_hex(payload.data)
         return Constant(name=name, dtype=dtype, shape=shape, nbytes=size, sha256=digest, data=data)

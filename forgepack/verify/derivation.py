@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from forgepack.canonical import sha256_hex
 from forgepack.errors import ForgepackError, InternalError
 from forgepack.verify.compare import differing
 from forgepack.verify.report import Finding
 from forgepack.verify.subject import Pair
+
+if TYPE_CHECKING:
+    from forgepack.emit.constant_spec import ConstantSpec
 
 FIXED, QUANT, CHECKPOINT, HEAD, TARGET = "fixed", "quant", "checkpoint", "head", "target"
 
@@ -36,8 +40,10 @@ def derived_differences(pair: Pair, kind: str) -> Iterator[Finding]:
     from forgepack.emit.table import constant_table
 
     roles = pair.roles.value
-    for role, spec in constant_table(pair.profile.geometry, pair.profile.recipe).items():
-        if spec.inline or _kind(spec.sources) != kind or role not in roles.constants:
+    table = constant_table(pair.profile.geometry, pair.profile.recipe)
+    proven = proven_indices(pair, table) if kind == HEAD else frozenset()
+    for role, spec in table.items():
+        if spec.inline or _kind(spec.sources) != kind or role not in roles.constants or role in proven:
             continue
         try:
             expected = spec.digest(lambda name: source(pair, name))
@@ -49,6 +55,38 @@ def derived_differences(pair: Pair, kind: str) -> Iterator[Finding]:
             where = pair.place(pair.layout.asset, role)
             message = f"expected {spec.formula}"
             yield differing(f"constant {role}", where, expected=expected, found=found, message=message)
+
+
+def proven_indices(pair: Pair, table: Mapping[str, ConstantSpec]) -> frozenset[str]:
+    """Return the roles of the head's indices when the heads' content proves them all, none of them otherwise.
+
+    The ranks of a head are its indices where the table ascends strictly. Package and export have the same ranks, row
+    for row, when their digests say so. A part's table that is the derived one and ascends strictly comes from one of
+    the export that does, too, since the derivation keeps order: then equal ranks are equal indices, and deriving and
+    hashing them, as large as the head, would show nothing else.
+    """
+    if not (pair.package_head.available and pair.export_digest.available):
+        return frozenset()
+    found, export, roles = pair.package_head.value, pair.export_digest.value, pair.comparison.value.roles
+    content = (found.digest.rows, found.digest.columns, found.digest.ranks_sha256)
+    if content != (export.rows, export.columns, export.ranks_sha256):
+        return frozenset()
+    stems = [f"head.{place}" for place in range(pair.profile.geometry.head_parts)]
+    own = [(roles.get(f"{stem}.idx"), roles.get(f"{stem}.lut"), table[f"{stem}.idx"].shape[0]) for stem in stems]
+    if own != [(part.weight, part.lut, part.rows) for part in found.head.parts]:
+        return frozenset()
+    tables = (_ascends(pair, table[f"{stem}.lut"]) for stem in stems)
+    return frozenset(f"{stem}.idx" for stem in stems) if all(tables) else frozenset()
+
+
+def _ascends(pair: Pair, spec: ConstantSpec) -> bool:
+    """Whether a table of the package is the derived one and ascends strictly."""
+    try:
+        derived = spec.evaluate(lambda name: source(pair, name))
+    except ForgepackError:
+        return False
+    same = sha256_hex(derived.tobytes()) == pair.roles.value.constants[spec.role].sha256
+    return same and bool((np.diff(derived.reshape(-1)) > 0).all())
 
 
 def expected_records(pair: Pair) -> dict[str, Any]:

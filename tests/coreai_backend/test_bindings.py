@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +65,45 @@ def test_private_name_exists(name: str) -> None:
         value = getattr(value, part.removesuffix("()"))
         value = value() if part.endswith("()") else value
     assert value is not None
+
+
+def copied(operation: Any, size: int) -> bytes:
+    """Return a constant's bytes, copied to where others were before."""
+    payload = np.full(size, 0xAA, np.uint8)
+    bindings.copy_constant(operation, payload)
+    return payload.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("dense<3> : tensor<3xui4>", b"\x33\x03"),
+        ("dense<[true, false, true]> : tensor<3xi1>", b"\x01\x00\x01"),
+        ("dense<1.0> : tensor<2xf16>", b"\x00\x3c\x00\x3c"),
+        ("dense<> : tensor<0xf16>", b""),
+    ],
+)
+def test_an_inline_constant_fills_its_payload(text: str, data: bytes) -> None:
+    """Bits that a constant does not use are 0, whatever lay in the buffer."""
+    from coreai._compiler.dialects._coreai_ops_gen import ConstantOp
+    from coreai._compiler.ir import Attribute
+
+    with bindings.authoring():
+        assert data == copied(ConstantOp(value=Attribute.parse(text)).operation, len(data))
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("F16", 12), ("F32", 6), ("U4", 47), ("U4", 48), ("I8", 24)])
+def test_a_buffer_shorter_than_its_type_is_filled_up_with_zeros(dtype: str, count: int) -> None:
+    """A constant of 24 bytes over any fewer leaves nothing of the one that was read before it."""
+    from coreai._compiler.dialects._coreai_ops_gen import ConstantOp
+    from coreai._compiler.ir import DenseResourceElementsAttr
+
+    with bindings.authoring():
+        kind = bindings.tensor_type(dtype, (count,))
+        for size in range(1, 25):
+            data = np.arange(1, size + 1, dtype=np.uint8)
+            attribute = DenseResourceElementsAttr.get_from_buffer(data, f"short{size}", kind, alignment=16)
+            assert data.tobytes().ljust(24, b"\0") == copied(ConstantOp(value=attribute).operation, 24), size
 
 
 def test_context_gives_the_compilers_context() -> None:
@@ -133,7 +173,7 @@ def test_packed_indices_come_back_low_nibble_first(tmp_path: Path) -> None:
     graph = loaded.module.body.operations[0].operation
     constants = [o.operation for o in graph.regions[0].blocks[0].operations if o.operation.name == "coreai.constant"]
     indices = next(o for o in constants if bindings.parse_tensor(o.results[0].type)[0] == "U4")
-    assert packed.tobytes() == bindings.constant_bytes(indices, 2).tobytes()
+    assert packed.tobytes() == copied(indices, 2)
     assert bindings.symbol_name(graph) == "f"
     assert bindings.port_names(graph, "arg_attrs") == ["x"]
 
