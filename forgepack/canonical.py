@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NoReturn
 
 from forgepack.errors import CorruptError, LimitError
@@ -24,7 +25,8 @@ _MAX_DIGITS = 4300
 # A run of more than _MAX_DIGITS digits holds a place divisible by _STRIDE with as many digits after it.
 _STRIDE = _MAX_DIGITS // 2
 _DIGITS = re.compile(rf"[0-9]{{{_STRIDE}}}")
-_NESTING = (dict, list)
+_NESTING = frozenset({dict, list})
+_COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def dump_canonical(value: Any) -> bytes:
@@ -35,8 +37,7 @@ def dump_canonical(value: Any) -> bytes:
 
 def dump_compact(value: Any) -> bytes:
     """Return ``value`` as one line of sorted, separator-tight UTF-8 JSON: the form that digests are taken of."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8")
+    return _COMPACT.encode(value).encode("utf-8")
 
 
 def sha256_hex(data: bytes | memoryview) -> str:
@@ -152,15 +153,13 @@ def _check_surrogates(text: str, value: Any, where: str) -> None:
 
 def _check_depth(value: Any, where: str) -> None:
     """Refuse nesting over MAX_DEPTH, so that no later walk over the value can overflow the stack."""
-    level = [value] if isinstance(value, _NESTING) else []
+    level = [value] if type(value) in _NESTING else []
     depth = 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:
             raise _corrupt("nested too deeply", where, found=f"over {MAX_DEPTH} levels", code="json-depth")
-        level = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, _NESTING)
-        ]
+        inner = [node.values() if type(node) is dict else node for node in level]
+        # The widest level is the last, and has no child that is looked at one by one.
+        last = _NESTING.isdisjoint(map(type, chain.from_iterable(inner)))
+        level = [] if last else [child for child in chain.from_iterable(inner) if type(child) in _NESTING]

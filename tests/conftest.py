@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 
+from forgepack.coreai_backend.process import Child
 from forgepack.miniature.scene import Scene
 from tests.release.scenes import build_scene
 from tests.rules_shown import RulesShown, listed_rules
@@ -26,3 +29,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     """Build the miniature's good pair; it is never changed."""
     return build_scene(tmp_path_factory.mktemp("scene"))
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
+    """Every child process that is started meanwhile."""
+    children: list[Child] = []
+    start = Child.__init__
+
+    def counted(child: Child, *given: Any, **named: Any) -> None:
+        children.append(child)
+        start(child, *given, **named)
+
+    monkeypatch.setattr(Child, "__init__", counted)
+    return children

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,16 @@ def _tokens(path: Path, raw: Mapping[str, Any]) -> dict[int, str]:
 
 def _by_id(path: Path, pairs: list[tuple[Any, Any]]) -> dict[int, str]:
     """Return texts by id; every id is an integer from 0 on and has one text."""
+    texts, numbers = [text for text, _ in pairs], [number for _, number in pairs]
+    if set(map(type, numbers)) <= {int} and set(map(type, texts)) <= {str}:
+        tokens = dict(zip(numbers, texts, strict=True))
+        if len(tokens) == len(pairs) and min(numbers, default=0) >= 0 and max(numbers, default=0) <= MAX_ID:
+            return tokens
+    return _told_by_id(path, pairs)
+
+
+def _told_by_id(path: Path, pairs: list[tuple[Any, Any]]) -> dict[int, str]:
+    """Return texts by id, each looked at by itself: to allow what is said twice, and to name what is wrong."""
     tokens: dict[int, str] = {}
     for text, number in pairs:
         if type(number) is not int or not 0 <= number <= MAX_ID or type(text) is not str:
@@ -140,14 +151,19 @@ def _merge_parts(path: Path, merges: Any) -> list[str]:
     """Return the two parts of each merge in order, whether written as a pair or as a string with one space."""
     if not isinstance(merges, list | None):
         raise CorruptError("merges must be a list", where=f"{path}: model.merges", code="tokenizer")
-    parts: list[str] = []
-    for merge in merges or []:
-        pair = merge.split(" ") if type(merge) is str else merge
-        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
-            where = f"{path}: model.merges"
-            raise CorruptError("a merge needs two parts", where=where, found=repr(merge)[:80], code="tokenizer")
-        parts += pair
-    return parts
+    merges = merges or []
+    pairs = [merge.split(" ") if type(merge) is str else merge for merge in merges]
+    if set(map(type, pairs)) <= {list} and set(map(len, pairs)) <= {2}:
+        parts = list(chain.from_iterable(pairs))
+        if set(map(type, parts)) <= {str}:
+            return parts
+    wrong = next(m for m, pair in zip(merges, pairs, strict=True) if not _is_pair(pair))
+    where = f"{path}: model.merges"
+    raise CorruptError("a merge needs two parts", where=where, found=repr(wrong)[:80], code="tokenizer")
+
+
+def _is_pair(value: Any) -> bool:
+    return type(value) is list and len(value) == 2 and set(map(type, value)) == {str}
 
 
 def _settings(folder: Path) -> tuple[str | None, str | None]:
@@ -174,7 +190,7 @@ def first_difference(left: Tokenizer, right: Tokenizer) -> tuple[int, str | None
 
 def texts_by_id(tokens: Mapping[int, str]) -> list[str | None]:
     """Return the texts in the order of their ids, None for an id without one."""
-    return [tokens.get(n) for n in range(max(tokens, default=-1) + 1)]
+    return list(map(tokens.get, range(max(tokens, default=-1) + 1)))
 
 
 def shortened(digests: Iterable[str]) -> tuple[str, ...]:

@@ -47,7 +47,8 @@ class Limits:
 class Child:
     """A running child. Used as a context manager; on leaving it is killed with all that it started.
 
-    ``subject`` is the asset that a failure is blamed on; ``scratch`` becomes its folder for temporary files.
+    It is not waited for before it is asked; PlatformError is raised then if it did not start. ``subject`` is the
+    asset that a failure is blamed on; ``scratch`` becomes its folder for temporary files.
     """
 
     def __init__(self, module: str, *, subject: str, limits: Limits, scratch: Path | None = None) -> None:
@@ -70,7 +71,7 @@ class Child:
             reader.start()
         scratch_name = None if scratch is None else str(scratch)
         self._send({"memory": limits.memory, "file_size": limits.file_size, "scratch": scratch_name})
-        self._expect_ready()
+        self._ready = False
 
     @property
     def noise(self) -> str:
@@ -85,6 +86,8 @@ class Child:
         if subject is not None:
             self._subject = subject
         self._send(request)
+        if not self._ready:
+            self._expect_ready()
         try:
             line = self._answers.get(timeout=seconds)
         except queue.Empty as err:
@@ -117,6 +120,7 @@ class Child:
         except queue.Empty:
             line = b""
         if line == READY:
+            self._ready = True
             return
         ending = self._ending()
         if line:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from forgepack.artifacts.aimodel import AssetFiles
+from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.coreai_backend.availability import require_coreai
 from forgepack.coreai_backend.head import Head, HeadPart
 from forgepack.coreai_backend.head_content import HeadContent, HeadDigest, content_of_program
@@ -85,6 +86,8 @@ class AssetReader:
     def __enter__(self) -> Self:
         with self._asking:
             self._entered += 1
+            with suppress(ForgepackError):  # told when something is asked
+                self._start()
         return self
 
     def __exit__(
@@ -111,6 +114,13 @@ class AssetReader:
                 raise _nonsense(files, child.noise) from err
         return AssetReading(files=files, program=program, head=found)
 
+    def read_head(self, file: SafetensorsFile) -> HeadDigest:
+        """Return the digest of an export's head; packages that are read later are first held against it."""
+        where = str(file.path)
+        with self._served() as child:
+            request = {"command": "head", "file": str(file.path.absolute())}
+            return HeadDigest(**child.ask(request, seconds=self._seconds, subject=where)["content"])
+
     def ask(self, request: Mapping[str, Any], *, subject: str, seconds: float | None = None) -> dict[str, Any]:
         """Return the child's answer to any request; ``subject`` is what a failure is blamed on."""
         with self._served() as child:
@@ -120,12 +130,9 @@ class AssetReader:
     def _served(self) -> Iterator[Child]:
         """Give the child to one asker; afterwards it lives on if it answered and more may be asked."""
         with self._asking:
-            answered = False
-            if self._child is None:
-                require_coreai()
-                self._child = Child(self._module, subject="the assets", limits=self._limits())
+            answered, child = False, self._start()
             try:
-                yield self._child
+                yield child
                 answered = True
             except ForgepackError as err:
                 answered = not isinstance(err, DamagedAssetError)
@@ -133,6 +140,12 @@ class AssetReader:
             finally:
                 if not (answered and self._entered):
                     self._end()
+
+    def _start(self) -> Child:
+        if self._child is None:
+            require_coreai()
+            self._child = Child(self._module, subject="the assets", limits=self._limits())
+        return self._child
 
     def _end(self) -> None:
         if self._child is not None:

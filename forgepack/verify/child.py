@@ -5,9 +5,9 @@ It answers what the reader's child does, and ``expected``: one start serves a wh
 
 from __future__ import annotations
 
-from forgepack.coreai_backend.child import HANDLERS
+from forgepack.coreai_backend.child import reading
 from forgepack.coreai_backend.child_process import serve
 from forgepack.emit.child import expected
 
 if __name__ == "__main__":
-    serve({**HANDLERS, "expected": expected})
+    serve({**reading(), "expected": expected})

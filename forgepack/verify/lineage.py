@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.safetensors_file import SafetensorsFile
-from forgepack.errors import CorruptError, ForgepackError, MissingError, PlatformError
+from forgepack.errors import ForgepackError, PlatformError
 from forgepack.verify.inputs import Parsed
 from forgepack.verify.readers import read_asset as read_folder
 from forgepack.verify.sources import guard_links
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from forgepack.coreai_backend.compare import Comparison
-    from forgepack.coreai_backend.head_content import HeadContent, HeadDigest
+    from forgepack.coreai_backend.head_content import HeadContent
     from forgepack.coreai_backend.program import AssetProgram, Constant
     from forgepack.coreai_backend.reader import AssetReader, AssetReading, FoundHead
     from forgepack.geometry import Geometry
@@ -128,20 +128,6 @@ def run_package(pair: Pair) -> Execution:
     return execute(pair)
 
 
-def export_head_digest(file: SafetensorsFile) -> HeadDigest:
-    """Return the normal-form digest of an export's lm_head.safetensors."""
-    return _export_content(file).digest()
-
-
-def _export_content(file: SafetensorsFile) -> HeadContent:
-    from forgepack.coreai_backend.head_content import content_of_safetensors
-
-    try:
-        return content_of_safetensors(file)
-    except MissingError as err:
-        raise CorruptError("not a LUT4 head", where=str(file.path), found=err.what, code="head-form") from err
-
-
 @contextmanager
 def opened_heads(
     left: AssetReading | SafetensorsFile, right: AssetReading | SafetensorsFile, reader: AssetReader
@@ -153,10 +139,11 @@ def opened_heads(
 
 @contextmanager
 def _opened(source: AssetReading | SafetensorsFile, reader: AssetReader) -> Iterator[HeadContent]:
+    from forgepack.coreai_backend.head_content import content_of_safetensors
     from forgepack.coreai_backend.reader import open_head
 
     if isinstance(source, SafetensorsFile):
-        yield _export_content(source)
+        yield content_of_safetensors(source)
     else:
         with open_head(source, reader=reader) as content:
             yield content

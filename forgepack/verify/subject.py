@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -237,7 +237,7 @@ class Pair(InputSet):
             "target_head", lambda: lineage.required_head(self.head_program.value), depth=deep
         )
         self.export_digest: Input[HeadDigest] = Input(
-            "export_digest", lambda: lineage.export_head_digest(self.head.value), depth=deep
+            "export_digest", lambda: self.reader.read_head(self.head.value), depth=deep
         )
 
     def _add_run(self) -> None:
@@ -273,13 +273,15 @@ class Pair(InputSet):
     def read_ahead(self) -> Iterator[None]:
         """Read what takes long at this depth meanwhile, a thread a lane; on leaving all of it has been read.
 
-        Programs come from one child, one after another; the expected one first, while nothing foreign was loaded.
-        The tokenizer holds the interpreter's lock for a second: it comes when the child has been started and works.
+        Programs come from one child, one after another; the expected one first, while nothing foreign was loaded, and
+        the export's head before those that are held against it.
+        The tokenizer, which holds the interpreter's lock, is read while that child starts, and no large constant lies
+        in memory.
         """
-        programs: list[Input[Any]] = [self.expected, self.program, self.target_programs]
-        tokens: list[Input[Any]] = [self.expected, self.tokenizer]
-        lanes: list[list[Input[Any]]] = [programs, tokens, [self.digests], [self.export_digest]]
-        with self.reader, ThreadPoolExecutor(len(lanes)) as pool:
+        programs: list[Input[Any]] = [self.expected, self.export_digest, self.program, self.target_programs]
+        lanes: list[list[Input[Any]]] = [programs, [self.tokenizer], [self.digests]]
+        reader = self.reader if self.depth >= Depth.LINEAGE else nullcontext()
+        with reader, ThreadPoolExecutor(len(lanes)) as pool:
             reading = [pool.submit(self._settle, lane) for lane in lanes]
             yield
             for lane in reading:

@@ -68,6 +68,43 @@ def test_digest_ignores_parts_folds_and_order(edges: set[int], power: int, order
     assert compare_heads(other, content(SMALL)).rows == 0
 
 
+def unhashed(head: HeadContent) -> HeadContent:
+    """Return a head that has no digest of its own to give."""
+    head.digest = None  # type: ignore[assignment,method-assign]
+    return head
+
+
+@settings(max_examples=50)
+@given(edges=st.sets(st.integers(1, 23), max_size=5), power=st.integers(-6, 3), order=st.permutations(range(16)))
+def test_a_head_of_equal_rows_has_the_known_digest(edges: set[int], power: int, order: list[int]) -> None:
+    """Held against an equal head, whatever parts, folds and tables, nothing is hashed to give the same digest."""
+    known = content(SMALL).digest()
+    other = content(SMALL, edges=tuple(sorted(edges)), fold=2.0**power, order=order)
+    assert known == unhashed(other).digest_like(content(SMALL), known)
+
+
+@settings(max_examples=50)
+@given(row=st.integers(0, 23), column=st.integers(0, 5), step=st.integers(1, 15), scaled=st.booleans())
+def test_a_head_of_other_rows_is_hashed(row: int, column: int, step: int, scaled: bool) -> None:
+    """One other index or scale, and the digest is that of the head itself."""
+    idx, scale = SMALL.idx.copy(), SMALL.scale.copy()
+    if scaled:
+        scale[row] *= 2
+    else:
+        idx[row, column] = (idx[row, column] + step) % 16
+    other = content(replace(SMALL, idx=idx, scale=scale), edges=(5, 11))
+    known = content(SMALL).digest()
+    assert other.digest() == other.digest_like(content(SMALL), known) != known
+
+
+def test_a_head_of_another_shape_is_hashed() -> None:
+    """Fewer rows or columns than the known head has are never taken for its own."""
+    known = content(SMALL).digest()
+    for shape in ((23, 6), (24, 4)):
+        other = content(replace(SMALL, idx=SMALL.idx[: shape[0], : shape[1]], scale=SMALL.scale[: shape[0]]))
+        assert other.digest() == other.digest_like(content(SMALL), known) != known
+
+
 @settings(max_examples=30)
 @given(row=st.integers(0, 23), column=st.integers(0, 5), step=st.integers(1, 15))
 def test_digest_sees_every_index(row: int, column: int, step: int) -> None:

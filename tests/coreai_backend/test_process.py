@@ -79,8 +79,9 @@ def test_a_large_file_can_not_be_written(child: Child, tmp_path: Path) -> None:
 
 def test_a_child_that_does_not_start_is_the_platforms_fault() -> None:
     """Before the child is ready no asset was touched, so none is blamed."""
-    with pytest.raises(PlatformError) as caught:
-        Child("tests.coreai_backend.no_such_module", subject="the asset", limits=Limits(memory=6 << 30))
+    missing = Child("tests.coreai_backend.no_such_module", subject="the asset", limits=Limits(memory=6 << 30))
+    with missing, pytest.raises(PlatformError) as caught:
+        missing.ask({"command": "do", "kind": "nothing"}, seconds=60)
     assert caught.value.code == "reader-start"
     assert "no_such_module" in str(caught.value.found)
 

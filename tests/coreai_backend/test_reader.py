@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from forgepack.artifacts.aimodel import AssetFiles, hash_program, read_asset_files
+from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.coreai_backend.process import Child, DamagedAssetError
 from forgepack.coreai_backend.program import Port, program_from_json, program_to_json
 from forgepack.coreai_backend.reader import (
@@ -25,6 +26,7 @@ from forgepack.coreai_backend.reader import (
 )
 from forgepack.coreai_backend.target_assets import HeadWeights, head_constants
 from forgepack.errors import CorruptError, ForgepackError, MissingError, NumericsError
+from tests.coreai_backend.heads import make_head, write_head_file
 
 
 def test_signature_is_read_exactly(head_reading: AssetReading) -> None:
@@ -77,20 +79,6 @@ def test_chosen_constants_can_be_fetched(head: HeadWeights, head_reading: AssetR
         assert payloads[index].tobytes() == head.gain.astype(np.float16).tobytes()
 
 
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
-    """Every child that is started meanwhile."""
-    children: list[Child] = []
-    start = Child.__init__
-
-    def counted(child: Child, *given: Any, **named: Any) -> None:
-        children.append(child)
-        start(child, *given, **named)
-
-    monkeypatch.setattr(Child, "__init__", counted)
-    return children
-
-
 def test_one_child_serves_a_reader_while_it_is_entered(
     started: list[Child], head: HeadWeights, head_asset: AssetFiles, head_reading: AssetReading
 ) -> None:
@@ -138,6 +126,30 @@ def test_a_child_that_gave_no_answer_in_time_is_not_asked_again(started: list[Ch
             reader.ask({"command": "do", "kind": "hang"}, subject="the first", seconds=0.2)
         assert {"done": "nothing"} == reader.ask({"command": "do", "kind": "nothing"}, subject="the second")
     assert 2 == len(started)
+
+
+def test_a_head_that_is_held_against_the_exports_reads_the_same(
+    head: HeadWeights, head_asset: AssetFiles, head_reading: AssetReading, tmp_path: Path
+) -> None:
+    """The export's digest is the head's; the package reads the same after its own export or another."""
+    own = write_head_file(tmp_path / "own.safetensors", head)
+    other = write_head_file(tmp_path / "other.safetensors", make_head(seed=2))
+    assert head_reading.require_head().digest == AssetReader(limits_for).read_head(own)
+    for export in (own, other):
+        with AssetReader(lambda: limits_for(head_asset)) as reader:
+            digest = reader.read_head(export)
+            assert head_reading == reader.read(head_asset, head=True)
+        assert (digest == head_reading.require_head().digest) is (export is own)
+
+
+def test_a_file_that_is_no_head_is_told_by_its_own_name(tmp_path: Path) -> None:
+    """What keeps an export's head from being read crosses the pipe as it is."""
+    path = tmp_path / "lm_head.safetensors"
+    with SafetensorsWriter(path, {"other": ("U8", (4,))}, {}) as writer:
+        writer.write("other", np.zeros(4, np.uint8))
+    with pytest.raises(CorruptError) as caught:
+        AssetReader(limits_for).read_head(read_safetensors(path))
+    assert ("head-form", str(path)) == (caught.value.code, caught.value.where)
 
 
 def test_limits_fit_the_largest_asset(head_asset: AssetFiles) -> None:

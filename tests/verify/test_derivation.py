@@ -96,7 +96,7 @@ def both_ways(pair: Any) -> tuple[list[str], list[str]]:
         raise CorruptError("not looked at")
 
     told = [finding.subject for finding in derived_differences(pair, HEAD)]
-    derived = SimpleNamespace(**{**vars(pair), "export_digest": Input("export_digest", unread)})
+    derived: Any = SimpleNamespace(**{**vars(pair), "export_digest": Input("export_digest", unread)})
     assert not proven_indices(derived, head_specs(pair.profile))
     return told, [finding.subject for finding in derived_differences(derived, HEAD)]
 

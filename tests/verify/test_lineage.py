@@ -323,19 +323,11 @@ def test_good_pair_passes_every_check(base: Path) -> None:
     assert EXPORT in str(base / HEAD)
 
 
-def test_a_good_pair_is_read_by_one_child(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_good_pair_is_read_by_one_child(pair: Path, started: list[Child]) -> None:
     """Both packages, the expected program and single constants come from one start of Core AI, ended at the end."""
-    children: list[Child] = []
-    start = Child.__init__
-
-    def counted(child: Child, *given: Any, **named: Any) -> None:
-        children.append(child)
-        start(child, *given, **named)
-
-    monkeypatch.setattr(Child, "__init__", counted)
     report = verified(pair, "lineage", sources=True)
     assert "pass" == report.verdict, explain_all(report)
-    assert [True] == [child._process.poll() is not None for child in children]
+    assert [True] == [child._process.poll() is not None for child in started]
 
 
 def test_a_program_that_kills_its_reader_is_blamed_alone(pair: Path) -> None:
