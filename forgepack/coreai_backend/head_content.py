@@ -25,7 +25,7 @@ from forgepack.packing import pack_u4
 
 U8 = npt.NDArray[np.uint8]
 F64 = npt.NDArray[np.float64]
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 2 << 20
 LEVELS = 16
 # Half of float16's smallest step: what rounding a folded table value or scale to a subnormal can change.
 _HALF_STEP = 2.0**-25
@@ -132,25 +132,24 @@ class HeadContent:
             self._loaded = (place, self._slices[place].load())
         return self._loaded[1]
 
-    def _rank(self, lut: F64) -> tuple[F64, U8]:
-        """Return (ascending distinct values, the last repeated to 16; rank of each index)."""
+    def _rank(self, lut: F64) -> tuple[F64, U8 | None]:
+        """Return (ascending distinct values, the last repeated to 16; rank of each index, None for themselves)."""
         if not np.isfinite(lut).all() or lut.size != LEVELS:
             raise NumericsError(
                 "a head's table is not 16 finite values", where=self._where, found=str(lut.tolist())[:200]
             )
         distinct, ranks = np.unique(lut + 0.0, return_inverse=True)
         values = np.concatenate([distinct, np.repeat(distinct[-1:], LEVELS - distinct.size)])
-        return values, ranks.astype(np.uint8)
+        return values, None if (ranks == np.arange(LEVELS)).all() else ranks.astype(np.uint8)
 
-    def _pack(self, part: HeadSlice, chunk: U8, ranks: U8) -> U8:
-        unchanged = bool((ranks == np.arange(LEVELS)).all())
+    def _pack(self, part: HeadSlice, chunk: U8, ranks: U8 | None) -> U8:
         if part.packed:
+            if ranks is None:
+                return chunk
             pairs: U8 = (ranks[None, :] | ranks[:, None] << np.uint8(4)).reshape(-1)  # a byte -> both nibbles' ranks
-            return chunk if unchanged else pairs[chunk]
+            return pairs[chunk]
         try:
-            if unchanged:
-                return pack_u4(chunk).reshape(len(chunk), -1)
-            return pack_u4(ranks.take(chunk)).reshape(len(chunk), -1)
+            return pack_u4(chunk if ranks is None else ranks[chunk]).reshape(len(chunk), -1)
         except (NumericsError, IndexError) as err:
             raise CorruptError(
                 "a head's index is out of range",

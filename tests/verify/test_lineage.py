@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +22,13 @@ from forgepack.coreai_backend.process import Child
 from forgepack.emit.graph import drafter_functions
 from forgepack.emit.table import constant_table
 from forgepack.packing import pack_u4
+from forgepack.render import render_report
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE
-from forgepack.verify.subject import NO_BUNDLE
+from forgepack.verify.engine import verify
+from forgepack.verify.report import Depth
+from forgepack.verify.rule import all_rules
+from forgepack.verify.sources import find_sources
+from forgepack.verify.subject import NO_BUNDLE, Pair
 from tests.verify.drafter_folder import source_lookup
 from tests.verify.factory import EXPORT, tiny_profile
 from tests.verify.running import by_name, check_of, explain_all, failed, refuse, roots, told, verified
@@ -328,6 +334,56 @@ def test_a_good_pair_is_read_by_one_child(pair: Path, started: list[Child]) -> N
     report = verified(pair, "lineage", sources=True)
     assert "pass" == report.verdict, explain_all(report)
     assert [True] == [child._process.poll() is not None for child in started]
+
+
+@pytest.mark.parametrize(
+    ("late", "until"),
+    [
+        ("expected", "digests"),
+        ("digests", "target_programs"),
+        ("tokenizer", "digests"),
+        ("export_digest", "tokenizer"),
+    ],
+)
+def test_a_report_is_the_same_whatever_is_read_last(pair: Path, late: str, until: str) -> None:
+    """Programs, bytes and tokenizer are read side by side; a fault of each is told alike in any order."""
+    (pair / HEAD_PACKAGE / "main.hash").write_bytes(bytes(32))
+    tensor(HEAD, "lm_head.scale", lambda v: v.__setitem__(17, v[17] * 2))(pair)
+    expected = render_report(verified(pair, "lineage"), "json")
+    found = Pair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.LINEAGE, seconds=60)
+    source, other = found.input(late), found.input(until)
+    read = source._reader
+
+    def waiting() -> Any:
+        other.settle()
+        return read()
+
+    source._reader = waiting
+    assert expected == render_report(verify(found), "json")
+
+
+def test_rules_are_evaluated_while_bytes_are_read(pair: Path) -> None:
+    """Every rule that needs no input of more than headers is evaluated though no digest is there yet."""
+    found = Pair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.LINEAGE, seconds=60)
+    rules = [one for one in all_rules() if one.phase == 0 and one.depth <= Depth.LINEAGE]
+    needs = {one.id: {found.input(name).depth for name in (*one.needs, *one.over)} for one in rules}
+    early = {ident for ident, depths in needs.items() if depths <= {Depth.HEADER}}
+    assert {"CTR030", "HEAD010", "NUM004"} <= early
+    told: set[str] = set()
+    reached = threading.Event()
+    read = found.digests._reader
+
+    def tell(ident: str) -> None:
+        told.add(ident)
+        if told >= early:
+            reached.set()
+
+    def waiting() -> Any:
+        assert reached.wait(20), f"not evaluated: {sorted(early - told)}"
+        return read()
+
+    found.digests._reader = waiting
+    assert "pass" == verify(found, progress=tell).verdict
 
 
 def test_a_program_that_kills_its_reader_is_blamed_alone(pair: Path) -> None:
