@@ -78,10 +78,11 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     raw = parse_object(data, where=str(path))
     del data
     tokens = _tokens(path, raw)
+    merges = digest_runs(_merge_parts(path, raw["model"].pop("merges", None)), _MERGE_STEP)
     runs = digest_runs(texts_by_id(tokens), ID_STEP)
     return Tokenizer(
         files=files,
-        semantic_sha256=digest_json(_meaning(path, raw, runs)),
+        semantic_sha256=digest_json(_meaning(raw, runs, merges)),
         tokens=tokens,
         id_digests=shortened(runs),
     )
@@ -135,13 +136,13 @@ def _told_by_id(path: Path, pairs: list[tuple[Any, Any]]) -> dict[int, str]:
     return tokens
 
 
-def _meaning(path: Path, raw: Mapping[str, Any], runs: tuple[str, ...]) -> dict[str, Any]:
+def _meaning(raw: Mapping[str, Any], runs: tuple[str, ...], merges: tuple[str, ...]) -> dict[str, Any]:
     """Return what the file means, its long lists as digests of runs: no text of it all lies in memory."""
-    model = {k: v for k, v in raw["model"].items() if k not in ("vocab", "merges")}
+    model = {k: v for k, v in raw["model"].items() if k != "vocab"}
     return {
         "ids": runs,
         "model": {k: v for k, v in model.items() if v is not None},
-        "merges": digest_runs(_merge_parts(path, raw["model"].get("merges")), _MERGE_STEP),
+        "merges": merges,
         "added_tokens": sorted(raw.get("added_tokens", []), key=lambda a: int(a["id"])),
         "pipeline": {k: raw.get(k) for k in _PIPELINE},
     }
