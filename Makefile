@@ -38,6 +38,9 @@ demo: $(VENV)/installed  ## run the whole job on the embedded miniature
 test: $(VENV)/installed-dev  ## run the test suite
 	$(BIN)/python -m pytest $(ARGS)
 
+test-whole: $(VENV)/installed-dev  ## the suite, looking at all of what it samples otherwise
+	$(BIN)/python -m pytest --whole $(ARGS)
+
 # The suite on other versions than the locked ones, in an environment of its own below build/.
 define suite
 $(PYTHON) -m venv --clear build/$(1)

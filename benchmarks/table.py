@@ -106,7 +106,11 @@ def _hashing(outcome: Json, usage: Json) -> str:
     fastest = max(c["wall"] for name, c in ceilings.items() if name.startswith("sha256"))
     if isinstance(read, int):
         seconds = read / fastest + read / ceilings["disk_write"]["wall"]
-        return f"   {seconds:.2f} s with writing, x{usage['wall'] / seconds:.2f}"
+        beside = usage["wall"] - usage["proof"]
+        return (
+            f"   {seconds:.2f} s with writing, x{usage['wall'] / seconds:.2f};"
+            f" beside proving the inputs ({usage['proof']:.2f} s) x{beside / seconds:.2f}"
+        )
     computed = (read["package"] + read["target"]) / fastest
     return (
         f"   package and target by hashlib {usage['hashed']:.2f} s, x{usage['wall'] / usage['hashed']:.2f};"

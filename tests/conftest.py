@@ -9,13 +9,17 @@ from hypothesis import settings
 
 from forgepack.coreai_backend.process import Child
 from forgepack.miniature.scene import Scene
+from tests.miniature.show import show
 from tests.release.scenes import build_scene
 from tests.rules_shown import RulesShown, listed_rules
+
+__all__ = ["show"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that writes the list of rules and tests anew."""
     parser.addoption("--rules-list", action="store_true", help="write tests/RULES.md from what fails in which test")
+    parser.addoption("--whole", action="store_true", help="look at all of what is sampled otherwise")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,6 +27,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("forgepack", deadline=None)
     settings.load_profile("forgepack")
     config.pluginmanager.register(RulesShown(listed_rules(), write=config.getoption("--rules-list")))
+
+
+@pytest.fixture
+def whole(pytestconfig: pytest.Config) -> bool:
+    """Say whether a test shall look at all of what it samples otherwise."""
+    return bool(pytestconfig.getoption("--whole"))
 
 
 @pytest.fixture(scope="session")

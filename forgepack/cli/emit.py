@@ -107,7 +107,7 @@ def creation_date() -> int:
 
 @contextmanager
 def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
-    """Yield a listener: a live bar for each step on a terminal, one plain line a step elsewhere."""
+    """Yield a listener: a live bar that names the step on a terminal, one plain line a step elsewhere."""
     if not talk.live:
         last = ""
 
@@ -130,14 +130,10 @@ def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
         bars.TimeRemainingColumn(),
     )
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks: dict[str, bars.TaskID] = {}
+        task = bar.add_task("", total=None)
 
         def show(progress: Progress) -> None:
-            if progress.step not in tasks:
-                for done in tasks.values():
-                    bar.update(done, visible=False)
-                tasks[progress.step] = bar.add_task(progress.step, total=progress.total or None)
-            bar.update(tasks[progress.step], completed=progress.done)
+            bar.update(task, description=progress.step, completed=progress.done, total=progress.total)
 
         yield show
 

@@ -7,8 +7,9 @@ and reads the whole file back; so the folder is written here: bytecode, its raw 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,23 +66,48 @@ def write_asset(program: Program, folder: Path, metadata: AssetMetadata) -> Writ
     The folder must not exist. It is meant to be a staging folder: on an error a partial one is left for its owner
     to remove.
     """
-    try:
+    write_program(program, folder)
+    written = seal_program(folder)
+    write_description(folder, metadata)
+    return written
+
+
+def write_program(program: Program, folder: Path) -> Path:
+    """Write the bytecode of ``program`` into the new folder ``folder`` and return its path; it is not flushed yet."""
+    with _writing(folder):
         folder.mkdir()
         bindings.save_bytecode(program.raw, folder / PROGRAM_FILE)
+    return folder / PROGRAM_FILE
+
+
+def seal_program(folder: Path) -> WrittenAsset:
+    """Digest and flush the program in ``folder`` and write the digest beside it: no byte may change after that."""
+    with _writing(folder):
         with ThreadPoolExecutor(1) as pool:  # the disk and the processor are busy at once
             flushed = pool.submit(_flush, folder / PROGRAM_FILE)
             size, digest = hash_file(folder / PROGRAM_FILE)
             flushed.result()
         (folder / HASH_FILE).write_bytes(bytes.fromhex(digest))
+        _flush(folder / HASH_FILE)
+    return WrittenAsset(root=folder, program_bytes=size, program_sha256=digest)
+
+
+def write_description(folder: Path, metadata: AssetMetadata) -> None:
+    """Write what the asset in ``folder`` says of itself: with its program it is whole then."""
+    with _writing(folder):
         (folder / METADATA_FILE).write_bytes(dump_canonical(metadata.as_json()))
-        for name in (HASH_FILE, METADATA_FILE):
-            _flush(folder / name)
+        _flush(folder / METADATA_FILE)
         fsync_folder(folder)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as err:
         raise OutputError(
             "the asset could not be written", where=str(err.filename or folder), found=err.strerror
         ) from err
-    return WrittenAsset(root=folder, program_bytes=size, program_sha256=digest)
 
 
 def _flush(path: Path) -> None:

@@ -1,16 +1,19 @@
-"""Author the drafter's asset in a child process, from a file of computed constants."""
+"""Author the drafter's asset in a child process."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.availability import require_coreai
+from forgepack.coreai_backend.constants import payload_bytes
 from forgepack.coreai_backend.process import Child, DamagedAssetError, Limits
 from forgepack.coreai_backend.program import AssetProgram, program_from_json
-from forgepack.emit.constants_file import StoredConstants
+from forgepack.emit.table import constant_table
 from forgepack.errors import ForgepackError, OutputError, PlatformError
 from forgepack.geometry import Geometry
 from forgepack.profile import Recipe
@@ -23,39 +26,54 @@ _FULL = ("No space left on device", "File too large", "Read-only file system", "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuthoredAsset:
-    """What was authored: the program's size and digest, and the digest of its structure."""
+class AuthoredProgram:
+    """What was authored: the digest of the program's structure, and where in its file each late constant must go."""
 
-    program_bytes: int
-    program_sha256: str
     trace_sha256: str
+    places: Mapping[str, int]
 
 
-def author_drafter(
-    stored: StoredConstants, folder: Path, *, geometry: Geometry, recipe: Recipe, metadata: AssetMetadata
-) -> AuthoredAsset:
-    """Write the drafter's asset into the new folder ``folder``.
+class Author:
+    """The child that authors one asset. It is started before there is anything to author: starting takes a while."""
 
-    Raises OutputError when the disk refuses, PlatformError where Core AI is missing or fails on good input.
+    def __init__(self, child: Child, folder: Path, geometry: Geometry, recipe: Recipe) -> None:
+        self._child = child
+        self._folder = folder
+        self._geometry = geometry
+        self._recipe = recipe
+
+    def program(self, file: Path, places: Mapping[str, int]) -> AuthoredProgram:
+        """Write the drafter's program into the asset's new folder.
+
+        The constants of ``places`` lie at these offsets of ``file``; the others are left to be written.
+        """
+        request = {"command": "build", "geometry": asdict(self._geometry), "recipe": asdict(self._recipe)}
+        reply = self._ask({**request, "file": str(file.resolve()), "constants": dict(places)})
+        return AuthoredProgram(trace_sha256=reply["trace"], places=reply["places"])
+
+    def describe(self, metadata: AssetMetadata) -> None:
+        """Write what the asset says of itself: with its program it is whole then."""
+        self._ask({"command": "describe", "metadata": asdict(metadata)})
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self._child.ask({**request, "folder": str(self._folder.resolve())}, seconds=_SECONDS)
+        except DamagedAssetError as err:
+            raise _failure(err, self._folder) from err
+
+
+@contextmanager
+def open_author(folder: Path, *, geometry: Geometry, recipe: Recipe) -> Iterator[Author]:
+    """Start the child that writes the drafter's asset into the new folder ``folder``, and end it at last.
+
+    Its methods raise OutputError when the disk refuses, PlatformError where Core AI is missing or fails on good
+    input.
     """
     require_coreai()
-    size = sum(constant.nbytes for constant in stored.constants.values())
-    request = {
-        "command": "build",
-        "geometry": asdict(geometry),
-        "recipe": asdict(recipe),
-        "file": str(stored.path.resolve()),
-        "constants": {role: asdict(constant) for role, constant in stored.constants.items()},
-        "folder": str(folder.resolve()),
-        "metadata": asdict(metadata),
-    }
-    limits = Limits(memory=_BASE_MEMORY + 4 * size, file_size=2 * size + _SPARE_FILE)
+    size = sum(payload_bytes(spec.dtype, spec.shape) for spec in constant_table(geometry, recipe).values())
+    limits = Limits(memory=_BASE_MEMORY + 4 * size, file_size=size + _SPARE_FILE)
     with Child(CHILD, subject=str(folder), limits=limits) as child:
-        try:
-            reply = child.ask(request, seconds=_SECONDS)
-        except DamagedAssetError as err:
-            raise _failure(err, folder) from err
-    return AuthoredAsset(program_bytes=reply["bytes"], program_sha256=reply["sha256"], trace_sha256=reply["trace"])
+        yield Author(child, folder, geometry, recipe)
 
 
 def _failure(err: DamagedAssetError, folder: Path) -> ForgepackError:

@@ -1,7 +1,8 @@
 """The child that authors: ``python -m forgepack.emit.child``.
 
 Core AI's writer ends the process when a disk is full, so authoring runs apart from the tool. Requests: ``build``
-(write an asset from a constants file) and ``expected`` (the program that a geometry leads to, without weights).
+(write a program), ``describe`` (write its metadata) and ``expected`` (the program that a
+geometry leads to, without weights).
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from forgepack.coreai_backend.asset_writer import AssetMetadata, write_asset
+from forgepack.coreai_backend.asset_writer import AssetMetadata, write_description, write_program
 from forgepack.coreai_backend.builder import build_program
 from forgepack.coreai_backend.child_process import serve
 from forgepack.coreai_backend.constants import NamedConstant, payload_bytes
+from forgepack.coreai_backend.placeholders import Placeholders
 from forgepack.coreai_backend.program import program_to_json
 from forgepack.emit.graph import drafter_functions
 from forgepack.emit.table import constant_table
@@ -28,18 +30,30 @@ def _parse(request: Mapping[str, Any]) -> tuple[Geometry, Recipe]:
 
 
 def build(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the drafter: both entry points over the constants file, into the new folder ``folder``."""
+    """Write the drafter's program into the new folder ``folder``: both entry points over the constants.
+
+    Those of ``constants`` lie in ``file``; the others are stood in for, and the answer says where each must go.
+    """
     geometry, recipe = _parse(request)
-    places = request["constants"]
+    table, places, placeholders = constant_table(geometry, recipe), request["constants"], Placeholders()
 
     def lookup(role: str) -> NamedConstant:
-        place = places[role]
-        data = np.memmap(request["file"], np.uint8, "r", place["offset"], (place["nbytes"],))
-        return NamedConstant(name=role, dtype=place["dtype"], shape=tuple(place["shape"]), data=data)
+        spec = table[role]
+        if role not in places:
+            return placeholders.constant(role, spec.dtype, spec.shape)
+        shape = (payload_bytes(spec.dtype, spec.shape),)
+        data = np.memmap(request["file"], np.uint8, "r", places[role], shape)
+        return NamedConstant(name=role, dtype=spec.dtype, shape=spec.shape, data=data)
 
     program = build_program(drafter_functions(geometry, recipe), lookup)
-    asset = write_asset(program, Path(request["folder"]), AssetMetadata(**request["metadata"]))
-    return {"bytes": asset.program_bytes, "sha256": asset.program_sha256, "trace": program.trace.digest}
+    path = write_program(program, Path(request["folder"]))
+    return {"trace": program.trace.digest, "places": placeholders.locate(path)}
+
+
+def describe(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Write what the asset in ``folder`` says of itself."""
+    write_description(Path(request["folder"]), AssetMetadata(**request["metadata"]))
+    return {}
 
 
 def expected(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,4 +74,4 @@ def expected(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve({"build": build, "expected": expected})
+    serve({"build": build, "describe": describe, "expected": expected})

@@ -1,10 +1,10 @@
-"""Compute every constant into one scratch file, with its digest: authoring maps that file and holds nothing."""
+"""Compute constants, each once, into its place in a file, with its digest; nothing is held in memory."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from forgepack.coreai_backend.constants import payload_bytes
+from forgepack.coreai_backend.placeholders import SMALLEST
 from forgepack.emit.constant_spec import ConstantSpec, Narrowing, Sources
 from forgepack.emit.describe import gather
 from forgepack.errors import InternalError
@@ -23,7 +24,7 @@ _ALIGNMENT = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredConstant:
-    """One computed constant: where its payload lies in the scratch file, and its digest."""
+    """One computed constant: where its payload lies in its file, its digest, and what rounding to float16 cost."""
 
     role: str
     dtype: str
@@ -31,39 +32,52 @@ class StoredConstant:
     offset: int
     nbytes: int
     sha256: str
+    lost: Narrowing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredConstants:
-    """All constants by role, and what rounding to float16 cost where it cost anything."""
+def comes_late(spec: ConstantSpec) -> bool:
+    """Say whether a constant is written after the program: indices and codes, which are nearly all of its bytes.
 
-    path: Path
-    constants: Mapping[str, StoredConstant]
-    narrowed: Mapping[str, Narrowing]
+    The others are given as they are: equal ones (a table that the head's parts share) are stored once.
+    """
+    return spec.dtype != "F16" and payload_bytes(spec.dtype, spec.shape) >= SMALLEST
+
+
+def lay_out(specs: Iterable[ConstantSpec]) -> dict[str, int]:
+    """Return role -> offset in a file of these constants one after another, each at a multiple of a page."""
+    places, offset = {}, 0
+    for spec in specs:
+        places[spec.role] = offset
+        offset += -(-payload_bytes(spec.dtype, spec.shape) // _ALIGNMENT) * _ALIGNMENT
+    return places
 
 
 def store_constants(
-    table: Mapping[str, ConstantSpec], sources: Sources, path: Path, *, note: Callable[[int], None]
-) -> StoredConstants:
-    """Compute every constant of the table into ``path``; ``note`` is told the bytes of each block.
+    specs: Iterable[ConstantSpec],
+    sources: Sources,
+    path: Path,
+    places: Mapping[str, int],
+    *,
+    note: Callable[[int], None],
+) -> dict[str, StoredConstant]:
+    """Compute constants into the offsets ``places`` of a file; ``note`` is told the bytes of each block.
 
-    Two threads compute them, each at the place that the table gives it. Raises NumericsError for a value that does
-    not fit, OutputError when the disk refuses.
+    Two threads compute them; the file may exist, its other bytes stay. Raises NumericsError for a value that does not
+    fit, OutputError when the disk refuses.
     """
-    with writing(path), path.open("wb") as handle:
+    with writing(path), open(path, "wb", opener=_open_kept) as handle:
         store = _Store(descriptor=handle.fileno(), sources=sources, note=note)
-        stored = gather(*(partial(store.write, spec, offset) for spec, offset in _places(table)))
-    constants = {constant.role: constant for constant, _ in stored}
-    narrowed = {constant.role: lost for constant, lost in stored if lost.changed}
-    return StoredConstants(path=path, constants=constants, narrowed=narrowed)
+        stored = gather(*(partial(store.write, spec, places[spec.role]) for spec in specs))
+    return {constant.role: constant for constant in stored}
 
 
-def _places(table: Mapping[str, ConstantSpec]) -> Iterator[tuple[ConstantSpec, int]]:
-    """Yield each constant with its offset in the file, a multiple of a page."""
-    offset = 0
-    for spec in table.values():
-        yield spec, offset
-        offset += -(-payload_bytes(spec.dtype, spec.shape) // _ALIGNMENT) * _ALIGNMENT
+def _open_kept(path: str, flags: int) -> int:
+    return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+
+def narrowings(stored: Mapping[str, StoredConstant]) -> dict[str, Narrowing]:
+    """Return by role what rounding to float16 cost, where it cost anything."""
+    return {role: constant.lost for role, constant in stored.items() if constant.lost.changed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +86,7 @@ class _Store:
     sources: Sources
     note: Callable[[int], None]
 
-    def write(self, spec: ConstantSpec, offset: int) -> tuple[StoredConstant, Narrowing]:
+    def write(self, spec: ConstantSpec, offset: int) -> StoredConstant:
         """Compute one constant block by block into its place."""
         digest, count = hashlib.sha256(), 0
         for block in spec.blocks(self.sources):
@@ -82,15 +96,15 @@ class _Store:
             self.note(block.nbytes)
         if count != payload_bytes(spec.dtype, spec.shape):
             raise InternalError("a constant's formula gives another size", where=spec.role)
-        constant = StoredConstant(
+        return StoredConstant(
             role=spec.role,
             dtype=spec.dtype,
             shape=spec.shape,
             offset=offset,
             nbytes=count,
             sha256=digest.hexdigest(),
+            lost=Narrowing() if spec.inline else spec.narrowing(self.sources),
         )
-        return constant, Narrowing() if spec.inline else spec.narrowing(self.sources)
 
     def _put(self, data: memoryview, offset: int) -> None:
         while data:

@@ -1,4 +1,7 @@
-"""Emission: judge the inputs, compute the constants, author the asset, describe it all, publish in one step."""
+"""Emission: compute the constants, author the asset, describe it all, publish in one step.
+
+Every byte of the inputs is judged meanwhile; nothing is published, or said of them, before they have passed.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,25 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from forgepack.artifacts.aimodel import PROGRAM_FILE
 from forgepack.artifacts.checkpoint import CONFIG_FILE, Checkpoint
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.state import require_unchanged
 from forgepack.artifacts.tree import fsync_folder, walk
 from forgepack.canonical import dump_canonical
-from forgepack.coreai_backend.asset_writer import FIXED_DATE
+from forgepack.coreai_backend.asset_writer import FIXED_DATE, seal_program
 from forgepack.coreai_backend.availability import require_coreai
 from forgepack.coreai_backend.constants import payload_bytes
-from forgepack.emit.author import author_drafter
-from forgepack.emit.constant_spec import Narrowing
-from forgepack.emit.constants_file import store_constants
-from forgepack.emit.describe import Note, describe_file
+from forgepack.emit.author import Author, AuthoredProgram, open_author
+from forgepack.emit.constant_spec import ConstantSpec, Narrowing
+from forgepack.emit.constants_file import StoredConstant, comes_late, lay_out, narrowings, store_constants
+from forgepack.emit.describe import describe_file
 from forgepack.emit.inputs import (
     LICENCE_FILES,
     EmitInputs,
@@ -51,7 +56,7 @@ _STAGE = "stage-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where emission is: the step's name, and bytes done of ``total`` (0 where that is not known)."""
+    """Where emission is: the step that began last, and the bytes that all of them have done of ``total``."""
 
     step: str
     done: int
@@ -97,7 +102,7 @@ def plan_package(profile: Profile) -> Plan:
         files=tuple(sorted(names)),
         constants=len(specs),
         payload_bytes=payload,
-        disk_bytes=2 * payload + selector + (16 << 20),
+        disk_bytes=payload + selector + (16 << 20),
     )
 
 
@@ -122,18 +127,21 @@ def emit_package(
     for values that float16 can't hold, OutputError when writing fails, PlatformError where Core AI is missing.
     """
     require_coreai()
-    with locked_work(out, force=force) as work:
+    with locked_work(out, force=force) as work, ThreadPoolExecutor(1) as pool:
         _remove_dead_stages(work)
-        job = _Job(inputs=inputs, profile=profile, report=report)
+        meter = Meter(total=input_bytes(inputs) + plan_package(profile).payload_bytes, report=report)
+        states = input_states(inputs)
+        meter.begin("check inputs")
+        proof = pool.submit(identify, inputs, profile, note=meter.count)
+        job = _Job(inputs=inputs, profile=profile, proof=proof, meter=meter)
         try:
-            states = input_states(inputs)
-            identity = identify(inputs, profile, note=job.note("check inputs", input_bytes(inputs)))
             with writing(work), tempfile.TemporaryDirectory(prefix=_STAGE, dir=work) as stage:
-                result = job.write(Path(stage), identity, created)
+                result = job.write(Path(stage), created)
                 require_unchanged(states)
                 publish(Path(stage) / "package", out)
         finally:
             remove_work(work)
+            proof.result()  # what is wrong with the inputs is told rather than what came of it
     return replace(result, root=out, asset=out / result.asset, sidecar_file=out / result.sidecar_file)
 
 
@@ -143,49 +151,64 @@ def _remove_dead_stages(work: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+class Meter:
+    """Counts the bytes of all steps, from several threads, and reports them under the step that began last."""
+
+    def __init__(self, *, total: int, report: Report | None) -> None:
+        self._total = total
+        self._report = report
+        self._step = ""
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def begin(self, step: str) -> None:
+        """Name the step that begins now."""
+        self._step = step
+        self.count(0)
+
+    def count(self, size: int) -> None:
+        """Count bytes that were read or computed."""
+        with self._lock:
+            self._done += size
+            if self._report is not None:
+                self._report(Progress(step=self._step, done=self._done, total=self._total))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
+    """One emission; ``proof`` is the identity of the inputs, found while the package is made of them."""
+
     inputs: EmitInputs
     profile: Profile
-    report: Report | None
+    proof: Future[Identity]
+    meter: Meter
 
-    def note(self, step: str, total: int) -> Note:
-        """Return a counter of bytes that reports progress of one step."""
-        done, lock = 0, threading.Lock()
-
-        def count(size: int) -> None:
-            nonlocal done
-            with lock:
-                done += size
-                if self.report is not None:
-                    self.report(Progress(step=step, done=done, total=total))
-
-        count(0)
-        return count
-
-    def write(self, stage: Path, identity: Identity, created: int) -> EmitResult:
+    def write(self, stage: Path, created: int) -> EmitResult:
         """Write the whole package into ``stage/package``."""
         root, profile = stage / "package", self.profile
         with writing(root):
             root.mkdir()
         recipe = deployed_recipe(profile, self.inputs.quant.report.mask_scale)
         table = constant_table(profile.geometry, recipe)
-        note = self.note("compute constants", sum(payload_bytes(s.dtype, s.shape) for s in table.values()))
-        stored = store_constants(table, package_sources(self.inputs, profile), stage / "constants.bin", note=note)
-        self.note("author the asset", 0)
         asset_root = root / f"{profile.package}.aimodel"
-        metadata = asset_metadata(profile, identity, created, narrowed=stored.narrowed)
-        asset = author_drafter(stored, asset_root, geometry=profile.geometry, recipe=recipe, metadata=metadata)
-        self.note("write files", 0)
-        _write_files(root, self.inputs.checkpoint, profile, identity)
-        known = {f"{asset_root.name}/main.mlirb": {"bytes": asset.program_bytes, "sha256": asset.program_sha256}}
+        with open_author(asset_root, geometry=profile.geometry, recipe=recipe) as author:
+            program, stored = self._program(author, table, stage / "constants.bin", asset_root / PROGRAM_FILE)
+            self.meter.begin("write files")
+            _copy_files(root, self.inputs.checkpoint, profile.geometry)
+            asset = seal_program(asset_root)
+            identity = self.proof.result()
+            author.describe(asset_metadata(profile, identity, created, narrowed=narrowings(stored)))
+        _write_source(root, self.inputs.checkpoint, profile, identity)
+        known = {f"{asset_root.name}/{PROGRAM_FILE}": {"bytes": asset.program_bytes, "sha256": asset.program_sha256}}
         files = {
             entry.path: known.get(entry.path) or describe_file(root / entry.path)
             for entry in walk(root)
             if entry.kind == "file"
         }
         size = sum(path.stat().st_size for path in asset_root.iterdir())
-        content = PackageContent(table=table, stored=stored, asset=asset, files=files, asset_bytes=size)
+        content = PackageContent(
+            table=table, stored=stored, trace_sha256=program.trace_sha256, files=files, asset_bytes=size
+        )
         bound = sidecar(profile, identity, content)
         sidecar_file = root / f"{profile.package}.json"
         _write(sidecar_file, dump_canonical(bound))
@@ -198,17 +221,42 @@ class _Job:
             program_sha256=asset.program_sha256,
             sidecar_file=Path(sidecar_file.name),
             sidecar=bound,
-            narrowed=stored.narrowed,
+            narrowed=narrowings(stored),
         )
 
+    def _program(
+        self, author: Author, table: Mapping[str, ConstantSpec], scratch: Path, path: Path
+    ) -> tuple[AuthoredProgram, dict[str, StoredConstant]]:
+        """Write the program, then each large constant into its place in it; return all constants in order."""
+        sources = package_sources(self.inputs, self.profile)
+        late = [spec for spec in table.values() if comes_late(spec)]
+        early = [spec for spec in table.values() if not comes_late(spec)]
+        self.meter.begin("author the program")
+        places = lay_out(early)
+        stored = store_constants(early, sources, scratch, places, note=self._computed)
+        program = author.program(scratch, places)
+        self.meter.begin("compute constants")
+        stored |= store_constants(late, sources, path, program.places, note=self._computed)
+        return program, {role: stored[role] for role in table}
 
-def _write_files(root: Path, checkpoint: Checkpoint, profile: Profile, identity: Identity) -> None:
-    """Write the files beside the asset: config and licences byte for byte, codebooks, source record."""
+    def _computed(self, size: int) -> None:
+        """Count bytes of constants; inputs that were refused meanwhile end the work here."""
+        if self.proof.done():
+            self.proof.result()
+        self.meter.count(size)
+
+
+def _copy_files(root: Path, checkpoint: Checkpoint, geometry: Geometry) -> None:
+    """Write what comes from the checkpoint as it is: config and licences byte for byte, codebooks."""
     for name in (CONFIG_FILE, *LICENCE_FILES):
         locked = checkpoint.lock.file(name)
         assert locked is not None, "a lock covers every file of its profile"
         _write(root / name, read_bounded(checkpoint.root / name, locked.bytes))
-    _write_selector(root / SELECTOR_FILE, checkpoint, profile.geometry)
+    _write_selector(root / SELECTOR_FILE, checkpoint, geometry)
+
+
+def _write_source(root: Path, checkpoint: Checkpoint, profile: Profile, identity: Identity) -> None:
+    """Write the record of where the drafter comes from."""
     files = {file.path: {"bytes": file.bytes, "sha256": file.sha256} for file in checkpoint.lock.files}
     _write(root / SOURCE_FILE, dump_canonical(source_record(profile, identity, files)))
 

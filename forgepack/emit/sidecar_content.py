@@ -11,9 +11,8 @@ from forgepack.artifacts.sidecar import KIND
 from forgepack.canonical import digest_json
 from forgepack.coreai_backend.asset_writer import FIXED_DATE, AssetMetadata
 from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
-from forgepack.emit.author import AuthoredAsset
 from forgepack.emit.constant_spec import ConstantSpec, Narrowing
-from forgepack.emit.constants_file import StoredConstants
+from forgepack.emit.constants_file import StoredConstant, narrowings
 from forgepack.emit.graph import entries
 from forgepack.emit.inputs import LICENCE_FILES, Identity
 from forgepack.profile import Profile
@@ -26,11 +25,11 @@ MINIMUM_OS = "v27"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageContent:
-    """What emission made: the table, the stored constants, the asset, and each file's description by its path."""
+    """What emission made: the table, the stored constants, the program, and each file's description by its path."""
 
     table: Mapping[str, ConstantSpec]
-    stored: StoredConstants
-    asset: AuthoredAsset
+    stored: Mapping[str, StoredConstant]
+    trace_sha256: str
     files: Mapping[str, Mapping[str, Any]]
     asset_bytes: int
 
@@ -115,9 +114,9 @@ def sidecar(profile: Profile, identity: Identity, content: PackageContent) -> di
             "asset": f"{profile.package}.aimodel",
             "minimum_os": MINIMUM_OS,
             "files": dict(content.files),
-            "trace_sha256": content.asset.trace_sha256,
+            "trace_sha256": content.trace_sha256,
             "constants": constant_records(content.table, content.stored),
-            "narrowed": narrowed_counts(content.stored.narrowed),
+            "narrowed": narrowed_counts(narrowings(content.stored)),
         },
     }
     return whole
@@ -168,7 +167,7 @@ def identity_digest(sidecar: Mapping[str, Any]) -> str:
     return digest_json(kept)
 
 
-def constant_records(table: Mapping[str, ConstantSpec], stored: StoredConstants) -> dict[str, Any]:
+def constant_records(table: Mapping[str, ConstantSpec], stored: Mapping[str, StoredConstant]) -> dict[str, Any]:
     """Return every constant of the package by role: type, shape, digest, formula."""
     return {
         role: {
@@ -177,7 +176,7 @@ def constant_records(table: Mapping[str, ConstantSpec], stored: StoredConstants)
             "sha256": constant.sha256,
             "formula": table[role].formula,
         }
-        for role, constant in stored.constants.items()
+        for role, constant in stored.items()
     }
 
 

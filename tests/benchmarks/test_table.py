@@ -32,7 +32,7 @@ OUTCOME: dict[str, Any] = {
                 "rest": {"seconds": 2.5, "cpu": 3.0, "calls": 1, "anonymous": 0},
             },
         },
-        "emit": {**USAGE, "bytes": 2 * 10**9},
+        "emit": {**USAGE, "bytes": 2 * 10**9, "proof": 2.0},
         "verify": {"hash": {**USAGE, "bytes": {"package": 4 * 10**9, "target": 4 * 10**9}, "hashed": 8.0}},
         "startup": {"help": {"median": 0.123, "best": 0.1, "cpu": 0.09, "repeats": 3, "code": 0}},
     },
@@ -51,7 +51,8 @@ def test_the_table_shows_every_part() -> None:
     """Ceilings, phases, commands with what hashing their bytes takes, and start-up times."""
     text = render(OUTCOME)
     assert "gptq                        1.0      2.0     1.00e+11               50%     50%" in text
-    assert "3.00 s with writing, x1.33" in text  # 2 GB hashed at 2 GB/s and written at 1 GB/s
+    # 2 GB hashed at 2 GB/s and written at 1 GB/s; half of the four seconds proved the inputs
+    assert "3.00 s with writing, x1.33; beside proving the inputs (2.00 s) x0.67" in text
     assert "by hashlib 8.00 s, x0.50; from memory 4.00 s, x1.00" in text
     assert "help                  123       100        90" in text
 

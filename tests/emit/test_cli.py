@@ -42,8 +42,8 @@ def test_a_package_is_written_and_named(
     assert str(tmp_path / "drafter" / "dflash2_lut4_gptq.aimodel") in out
     assert err.splitlines() == [
         "check inputs ...",
+        "author the program ...",
         "compute constants ...",
-        "author the asset ...",
         "write files ...",
     ]
     assert tree(odd.result.root) == tree(tmp_path / "drafter")

@@ -250,6 +250,19 @@ def test_inputs_that_do_not_belong_together_are_refused(pair: Pair, name: str) -
     assert sorted(p.name for p in pair.root.iterdir()) == ["checkpoint", "quant", "target"]
 
 
+def test_wrong_inputs_are_named_rather_than_what_comes_of_them(pair: Pair) -> None:
+    """Where a constant can't be computed and the inputs do not belong together, the second is the reason."""
+    path = pair.checkpoint / "model.safetensors"
+    tensors = {name: np.array(read_safetensors(path).array(name)) for name in read_safetensors(path).tensors}
+    tensors["norm.weight"][5] = np.nan
+    write_tensors(path, tensors)
+    lock_checkpoint(pair.checkpoint)
+    write_quant(pair, inputs__checkpoint__lock_sha256="0" * 64)
+    with pytest.raises(IdentityError, match="another checkpoint"):
+        emit(pair)
+    assert not (pair.root / "drafter").exists()
+
+
 def test_the_donor_is_refused_by_digest(pair: Pair) -> None:
     """A checkpoint that the profile knows to be wrong is refused even under a fitting lock."""
     lock = json.loads((pair.checkpoint / "checkpoint.lock.json").read_text())
@@ -327,19 +340,15 @@ def test_what_a_dead_run_left_is_removed(odd: Emitted, pair: Pair) -> None:
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from forgepack.coreai_backend.asset_writer import AssetMetadata
-from forgepack.emit.author import author_drafter
-from forgepack.emit.constants_file import store_constants
-from forgepack.emit.table import constant_table
+from forgepack.emit.author import open_author
 from forgepack.errors import ForgepackError
-from tests.emit.synthetic import ODD, RECIPE, geometry, make_weights
-g = geometry(ODD)
+from tests.emit.synthetic import ODD, RECIPE, geometry
 path = Path(sys.argv[1]) / "c.bin"
-stored = store_constants(constant_table(g, RECIPE), make_weights(ODD), path, note=lambda n: None)
+path.write_bytes(bytes(1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
 try:
-    author_drafter(stored, Path(sys.argv[1]) / "a.aimodel", geometry=g, recipe=RECIPE,
-                   metadata=AssetMetadata(author="a", licence="b", description="c"))
+    with open_author(Path(sys.argv[1]) / "a.aimodel", geometry=geometry(ODD), recipe=RECIPE) as author:
+        author.program(path, {})
 except ForgepackError as err:
     print(type(err).__name__, err.exit_code, err.found)
 """

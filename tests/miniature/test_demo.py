@@ -11,7 +11,7 @@ import pytest
 from forgepack.canonical import dump_canonical
 from forgepack.miniature.sabotage import SABOTAGES
 from forgepack.miniature.stages import STAGES
-from tests.miniature.conftest import Show
+from tests.miniature.show import Show
 
 
 def test_every_stage_ends_well_and_in_order(show: Show) -> None:

@@ -267,14 +267,18 @@ UNPROVEN = {"schema", "tool", "sha256"}
 MANY = ("target", "files")
 
 
-def test_a_forged_attestation_is_refused_by_what_it_speaks_of(second: Path) -> None:
-    """With its own digest brought up to date, each field is still held against package, target or evidence."""
+def test_a_forged_attestation_is_refused_by_what_it_speaks_of(second: Path, *, whole: bool) -> None:
+    """With its own digest brought up to date, each field is still held against package, target or evidence.
+
+    Every third field, with --whole each of them.
+    """
     path = second / "attestation.json"
     data = path.read_bytes()
     places = [place for place, _ in leaves(json.loads(data)) if place[0] not in UNPROVEN]
     files = [place for place in places if place[:2] == MANY]
     assert len(places) > 100
-    for place in [one for one in places if one not in files[2:]]:
+    chosen = [one for one in places if one not in files[2:]]
+    for place in chosen if whole else chosen[::3]:
         path.write_bytes(data)
         forged(path, lambda raw, at=place: with_leaf(raw, at))
         for depth in ("hash", "lineage"):

@@ -36,19 +36,19 @@ from forgepack.verify.inputs import Input
 from forgepack.verify.report import Depth
 from forgepack.verify.rule import find_rule
 from forgepack.verify.subject import Pair
-from tests.miniature.conftest import Show, show
-
-__all__ = ["show"]
+from tests.miniature.show import Show
 
 NEAR = 1e-2
 
 
-def test_all_held_out_blocks_are_near_the_reference(show: Show) -> None:
-    """Over every held-out block no output deviates by more than 1e-2, nor by more than 5e-3 in the median."""
+def test_held_out_blocks_are_near_the_reference(show: Show, *, whole: bool) -> None:
+    """No output deviates by more than 1e-2, nor by more than 5e-3 in the median; few blocks draft another token.
+
+    In every sequence a quarter of the blocks, with --whole all of them.
+    """
     pair = show.scene.pair(show.scene.pairing, Depth.RUN)
-    whole = Pair(pair.sources, pair.profile, Depth.RUN)
-    run = whole.execution.value
-    assert (260, True) == (run.blocks, run.agreeing >= 255)
+    run = Pair(pair.sources, pair.profile, Depth.RUN, blocks=None if whole else 65).execution.value
+    assert (260 if whole else 65, True) == (run.blocks, run.agreeing >= 0.98 * run.blocks)
     assert max(one.share for one in run.worst().values()) <= WORST
     assert max(run.typical().values()) <= TYPICAL
     names = {name.split(".")[1].rstrip("012") for name in run.worst()}
