@@ -214,7 +214,10 @@ class Pair(InputSet):
             "program", lambda: self.reader.read(self.asset.value, head=True), depth=deep
         )
         self.expected: Input[AssetProgram] = Input(
-            "expected", lambda: lineage.expected_program(self.reader, geometry, recipe), depth=deep
+            "expected",
+            lambda: lineage.expected_program(self.reader, geometry, recipe),
+            depth=deep,
+            absent=NO_DRAFTER if self.sources.plain else None,
         )
         self.comparison: Input[Comparison] = Input("comparison", self._compare, depth=deep)
         self.roles: Input[lineage.Roles] = Input(
@@ -266,17 +269,14 @@ class Pair(InputSet):
         """Yield the files of every asset that a verification may read."""
         if self.asset.available:
             yield self.asset.value
-        if self.packages.available:
-            yield from self.packages.value.values()
+        yield from self.packages.value.values() if self.packages.available else ()
 
     @contextmanager
     def read_ahead(self) -> Iterator[None]:
         """Read what takes long at this depth meanwhile, a thread a lane; on leaving all of it has been read.
 
-        Programs come from one child, one after another; the expected one first, while nothing foreign was loaded, and
-        the export's head before those that are held against it.
-        The tokenizer, which holds the interpreter's lock, is read while that child starts, and no large constant lies
-        in memory.
+        One child reads the expected program, while nothing foreign was loaded, then the export's head, then what is
+        held against both. The tokenizer, which holds the interpreter's lock, is read while that child starts.
         """
         programs: list[Input[Any]] = [self.expected, self.export_digest, self.program, self.target_programs]
         lanes: list[list[Input[Any]]] = [programs, [self.tokenizer], [self.digests]]
