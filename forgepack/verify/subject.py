@@ -276,10 +276,10 @@ class Pair(InputSet):
         """Read what takes long at this depth meanwhile, a thread a lane; on leaving all of it has been read.
 
         One child reads the expected program, while nothing foreign was loaded, then the export's head, then what is
-        held against both. The tokenizer, which holds the interpreter's lock, is read while that child starts.
+        held against both: its large constants, when the many objects of reading the tokenizer are gone.
         """
-        programs: list[Input[Any]] = [self.expected, self.export_digest, self.program, self.target_programs]
-        lanes: list[list[Input[Any]]] = [programs, [self.tokenizer], [self.digests]]
+        first, then = (self.expected, self.export_digest), (self.program, self.target_programs)
+        lanes: list[list[Input[Any]]] = [[*first, self.tokenizer, *then], [self.tokenizer], [self.digests]]
         reader = self.reader if self.depth >= Depth.LINEAGE else nullcontext()
         with reader, ThreadPoolExecutor(len(lanes)) as pool:
             reading = [pool.submit(self._settle, lane) for lane in lanes]
