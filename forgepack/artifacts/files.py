@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import mmap
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -101,8 +102,8 @@ def read_bounded(path: Path, limit: int = SMALL_FILE) -> bytes:
 def hash_file(path: Path, progress: Callable[[int], None] | None = None) -> tuple[int, str]:
     """Return (bytes, sha256 hex) of a regular file, read once; UnreadableError when it changes meanwhile."""
     digest = hashlib.sha256()
-    buffer = bytearray(CHUNK)
-    view = memoryview(buffer)
+    # Whole pages: the kernel copies into them faster than into memory at an odd place.
+    view = memoryview(mmap.mmap(-1, CHUNK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON))
     with open_regular(path) as handle:
         before = os.fstat(handle.fileno())
         count = 0
