@@ -22,7 +22,7 @@ from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.state import require_unchanged
 from forgepack.artifacts.tree import fsync_folder, walk
 from forgepack.canonical import dump_canonical
-from forgepack.coreai_backend.asset_writer import FIXED_DATE, seal_program
+from forgepack.coreai_backend.asset_writer import FIXED_DATE, WrittenAsset, seal_program
 from forgepack.coreai_backend.availability import require_coreai
 from forgepack.coreai_backend.constants import payload_bytes
 from forgepack.emit.author import Author, AuthoredProgram, open_author
@@ -199,15 +199,13 @@ class _Job:
             identity = self.proof.result()
             author.describe(asset_metadata(profile, identity, created, narrowed=narrowings(stored)))
         _write_source(root, self.inputs.checkpoint, profile, identity)
-        known = {f"{asset_root.name}/{PROGRAM_FILE}": {"bytes": asset.program_bytes, "sha256": asset.program_sha256}}
-        files = {
-            entry.path: known.get(entry.path) or describe_file(root / entry.path)
-            for entry in walk(root)
-            if entry.kind == "file"
-        }
         size = sum(path.stat().st_size for path in asset_root.iterdir())
         content = PackageContent(
-            table=table, stored=stored, trace_sha256=program.trace_sha256, files=files, asset_bytes=size
+            table=table,
+            stored=stored,
+            trace_sha256=program.trace_sha256,
+            files=_describe_files(root, asset),
+            asset_bytes=size,
         )
         bound = sidecar(profile, identity, content)
         sidecar_file = root / f"{profile.package}.json"
@@ -244,6 +242,17 @@ class _Job:
         if self.proof.done():
             self.proof.result()
         self.meter.count(size)
+
+
+def _describe_files(root: Path, asset: WrittenAsset) -> dict[str, dict[str, Any]]:
+    """Return path -> size and digest of every file of the package; the program's are known."""
+    program = f"{asset.root.name}/{PROGRAM_FILE}"
+    known = {program: {"bytes": asset.program_bytes, "sha256": asset.program_sha256}}
+    return {
+        entry.path: known.get(entry.path) or describe_file(root / entry.path)
+        for entry in walk(root)
+        if entry.kind == "file"
+    }
 
 
 def _copy_files(root: Path, checkpoint: Checkpoint, geometry: Geometry) -> None:
