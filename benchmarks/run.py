@@ -71,8 +71,9 @@ class Bench:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment with the repository importable."""
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": "0"}
+    """Return this process's environment, the repository importable, bytecode kept as an installed tool has it."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": "0"}
 
 
 def bench_startup(bench: Bench) -> dict[str, Any]:

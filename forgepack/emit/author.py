@@ -91,12 +91,16 @@ def _failure(err: DamagedAssetError, folder: Path) -> ForgepackError:
     )
 
 
+def expected_request(geometry: Geometry, recipe: Recipe) -> dict[str, Any]:
+    """Return what a child that authors is asked for the program that emission builds; it answers a ``program``."""
+    return {"command": "expected", "geometry": asdict(geometry), "recipe": asdict(recipe)}
+
+
 def expected_program(geometry: Geometry, recipe: Recipe) -> AssetProgram:
     """Return the program that emission builds for this geometry, its constants named by role and without content.
 
     ``recipe.mask_scale`` does not matter. Raises PlatformError where Core AI is missing.
     """
     require_coreai()
-    request: dict[str, Any] = {"command": "expected", "geometry": asdict(geometry), "recipe": asdict(recipe)}
     with Child(CHILD, subject="the expected program", limits=Limits(memory=_BASE_MEMORY)) as child:
-        return program_from_json(child.ask(request, seconds=_SECONDS)["program"])
+        return program_from_json(child.ask(expected_request(geometry, recipe), seconds=_SECONDS)["program"])

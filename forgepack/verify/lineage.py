@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,8 +85,9 @@ def read_programs(
 def expected_program(reader: AssetReader, geometry: Geometry, recipe: Recipe) -> AssetProgram:
     """Return the program that this tool emits for a geometry and recipe, its constants named by role."""
     from forgepack.coreai_backend.program import program_from_json
+    from forgepack.emit.author import expected_request
 
-    request = {"command": "expected", "geometry": asdict(geometry), "recipe": asdict(recipe)}
+    request = expected_request(geometry, recipe)
     return program_from_json(reader.ask(request, subject="the expected program", seconds=_AUTHORING)["program"])
 
 
