@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import mmap
 import os
 import sys
 import time
@@ -57,6 +58,7 @@ def measure_ceilings(scratch: Path, effort: Effort = FULL, workers: int = 2) -> 
                 out[f"{label}{name}_{threads}"] = ceiling
         out[f"sha256_{threads}"] = _sha256(threads, effort)
         out[f"copy_{threads}"] = _copy(threads, effort)
+    out["first_touch"] = _first_touch(effort)
     out.update(_disk(scratch, effort))
     return out
 
@@ -130,6 +132,20 @@ def _copy(threads: int, effort: Effort) -> Ceiling:
     copies = [np.empty_like(source) for _ in range(threads)]
     works = [lambda copy=copy: np.copyto(copy, source) for copy in copies]
     return best_rate(lambda: _in_threads(works), 2 * threads * source.size, "byte", effort.repeats)
+
+
+def _first_touch(effort: Effort) -> Ceiling:
+    """Touch every page of fresh memory once: what each new page of a file or of a process costs.
+
+    A virtual machine that gives free memory back to its host can be thirty times slower here than one that has used
+    all of its memory before; whatever writes files is then bound by this.
+    """
+
+    def work() -> None:
+        with mmap.mmap(-1, effort.disk) as fresh:
+            np.frombuffer(fresh, np.uint8)[:: mmap.PAGESIZE].fill(1)
+
+    return best_rate(work, effort.disk, "byte", 1)
 
 
 def _disk(scratch: Path, effort: Effort) -> dict[str, Ceiling]:
