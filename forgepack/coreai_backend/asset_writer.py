@@ -7,9 +7,8 @@ and reads the whole file back; so the folder is written here: bytecode, its raw 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +20,7 @@ from forgepack.artifacts.tree import fsync_folder
 from forgepack.canonical import dump_canonical
 from forgepack.coreai_backend import bindings
 from forgepack.coreai_backend.builder import Program
-from forgepack.errors import OutputError
+from forgepack.staging import writing
 
 # A fixed date, the oldest that every archive format can hold: the bytes of a package must not depend on the clock.
 FIXED_DATE = 315532800
@@ -74,7 +73,7 @@ def write_asset(program: Program, folder: Path, metadata: AssetMetadata) -> Writ
 
 def write_program(program: Program, folder: Path) -> Path:
     """Write the bytecode of ``program`` into the new folder ``folder`` and return its path; it is not flushed yet."""
-    with _writing(folder):
+    with writing(folder):
         folder.mkdir()
         bindings.save_bytecode(program.raw, folder / PROGRAM_FILE)
     return folder / PROGRAM_FILE
@@ -82,7 +81,7 @@ def write_program(program: Program, folder: Path) -> Path:
 
 def seal_program(folder: Path) -> WrittenAsset:
     """Digest and flush the program in ``folder`` and write the digest beside it: no byte may change after that."""
-    with _writing(folder):
+    with writing(folder):
         with ThreadPoolExecutor(1) as pool:  # the disk and the processor are busy at once
             flushed = pool.submit(_flush, folder / PROGRAM_FILE)
             size, digest = hash_file(folder / PROGRAM_FILE)
@@ -94,20 +93,10 @@ def seal_program(folder: Path) -> WrittenAsset:
 
 def write_description(folder: Path, metadata: AssetMetadata) -> None:
     """Write what the asset in ``folder`` says of itself: with its program it is whole then."""
-    with _writing(folder):
+    with writing(folder):
         (folder / METADATA_FILE).write_bytes(dump_canonical(metadata.as_json()))
         _flush(folder / METADATA_FILE)
         fsync_folder(folder)
-
-
-@contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as err:
-        raise OutputError(
-            "the asset could not be written", where=str(err.filename or folder), found=err.strerror
-        ) from err
 
 
 def _flush(path: Path) -> None:

@@ -8,7 +8,7 @@ of the same size, no second copy.
 from __future__ import annotations
 
 import mmap
-import secrets
+import os
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ class Placeholders:
     """The stand-ins of one program. Their mark is drawn anew for each, so no content can pass for one."""
 
     def __init__(self) -> None:
-        self._mark = secrets.token_bytes(_MARK_BYTES)
+        self._mark = os.urandom(_MARK_BYTES)
         self._labels: dict[bytes, NamedConstant] = {}
 
     def constant(self, name: str, dtype: str, shape: Shape) -> NamedConstant:

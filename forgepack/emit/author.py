@@ -12,7 +12,6 @@ from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.availability import require_coreai
 from forgepack.coreai_backend.constants import payload_bytes
 from forgepack.coreai_backend.process import Child, DamagedAssetError, Limits
-from forgepack.coreai_backend.program import AssetProgram, program_from_json
 from forgepack.emit.table import constant_table
 from forgepack.errors import ForgepackError, OutputError, PlatformError
 from forgepack.geometry import Geometry
@@ -94,13 +93,3 @@ def _failure(err: DamagedAssetError, folder: Path) -> ForgepackError:
 def expected_request(geometry: Geometry, recipe: Recipe) -> dict[str, Any]:
     """Return what a child that authors is asked for the program that emission builds; it answers a ``program``."""
     return {"command": "expected", "geometry": asdict(geometry), "recipe": asdict(recipe)}
-
-
-def expected_program(geometry: Geometry, recipe: Recipe) -> AssetProgram:
-    """Return the program that emission builds for this geometry, its constants named by role and without content.
-
-    ``recipe.mask_scale`` does not matter. Raises PlatformError where Core AI is missing.
-    """
-    require_coreai()
-    with Child(CHILD, subject="the expected program", limits=Limits(memory=_BASE_MEMORY)) as child:
-        return program_from_json(child.ask(expected_request(geometry, recipe), seconds=_SECONDS)["program"])

@@ -24,13 +24,11 @@ _ALIGNMENT = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredConstant:
-    """One computed constant: where its payload lies in its file, its digest, and what rounding to float16 cost."""
+    """One computed constant: its type, the digest of its payload, and what rounding to float16 cost."""
 
     role: str
     dtype: str
     shape: Shape
-    offset: int
-    nbytes: int
     sha256: str
     lost: Narrowing
 
@@ -65,14 +63,12 @@ def store_constants(
     Two threads compute them; the file may exist, its other bytes stay. Raises NumericsError for a value that does not
     fit, OutputError when the disk refuses.
     """
-    with writing(path), open(path, "wb", opener=_open_kept) as handle:
+    with writing(path):
+        path.touch()
+    with writing(path), path.open("rb+") as handle:
         store = _Store(descriptor=handle.fileno(), sources=sources, note=note)
         stored = gather(*(partial(store.write, spec, places[spec.role]) for spec in specs))
     return {constant.role: constant for constant in stored}
-
-
-def _open_kept(path: str, flags: int) -> int:
-    return os.open(path, flags & ~os.O_TRUNC, 0o666)
 
 
 def narrowings(stored: Mapping[str, StoredConstant]) -> dict[str, Narrowing]:
@@ -100,8 +96,6 @@ class _Store:
             role=spec.role,
             dtype=spec.dtype,
             shape=spec.shape,
-            offset=offset,
-            nbytes=count,
             sha256=digest.hexdigest(),
             lost=Narrowing() if spec.inline else spec.narrowing(self.sources),
         )

@@ -225,23 +225,16 @@ class _Job:
     def _program(
         self, author: Author, table: Mapping[str, ConstantSpec], scratch: Path, path: Path
     ) -> tuple[AuthoredProgram, dict[str, StoredConstant]]:
-        """Write the program, then each large constant into its place in it; return all constants in order."""
+        """Write the program, then each large constant into its place in it; return all constants."""
         sources = package_sources(self.inputs, self.profile)
         late = [spec for spec in table.values() if comes_late(spec)]
         early = [spec for spec in table.values() if not comes_late(spec)]
         self.meter.begin("author the program")
         places = lay_out(early)
-        stored = store_constants(early, sources, scratch, places, note=self._computed)
+        stored = store_constants(early, sources, scratch, places, note=self.meter.count)
         program = author.program(scratch, places)
         self.meter.begin("compute constants")
-        stored |= store_constants(late, sources, path, program.places, note=self._computed)
-        return program, {role: stored[role] for role in table}
-
-    def _computed(self, size: int) -> None:
-        """Count bytes of constants; inputs that were refused meanwhile end the work here."""
-        if self.proof.done():
-            self.proof.result()
-        self.meter.count(size)
+        return program, stored | store_constants(late, sources, path, program.places, note=self.meter.count)
 
 
 def _describe_files(root: Path, asset: WrittenAsset) -> dict[str, dict[str, Any]]:

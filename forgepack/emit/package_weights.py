@@ -13,14 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.safetensors_file import SafetensorsFile
-from forgepack.coreai_backend.compare import compare_programs
 from forgepack.coreai_backend.program import Constant
-from forgepack.coreai_backend.reader import AssetReading, open_constants, read_asset
-from forgepack.emit.author import expected_program
+from forgepack.coreai_backend.reader import AssetReading, open_constants
 from forgepack.emit.table import role_of
-from forgepack.errors import CorruptError, MissingError
+from forgepack.errors import MissingError
 from forgepack.geometry import Geometry, codebook_tensors, int8_matrices, lut_matrices
 from forgepack.packing import unpack_u4
 from forgepack.parallel import spans
@@ -123,33 +120,6 @@ def _dense(values: Values, role: str, fold: float, row_fold: float, rows: slice 
         np.take(lut, codes, out=out[span], mode="clip")  # only with "clip" is nothing buffered; 4 bits are in range
         out[span] *= scale[place]
     return out
-
-
-@contextmanager
-def open_package_weights(
-    files: AssetFiles, selector: SafetensorsFile, *, geometry: Geometry, recipe: Recipe, seconds: float = 600.0
-) -> Iterator[tuple[PackageWeights, PackageHead]]:
-    """Read a package's constants by role and give them as weights and head, for as long as the context lasts.
-
-    CorruptError (``foreign-graph``) for a package that is not of this tool's structure: its roles can't be told.
-    """
-    reading = read_asset(files, digests=False, seconds=seconds)
-    comparison = compare_programs(expected_program(geometry, recipe), reading.program)
-    if not comparison.same:
-        first = comparison.differences[0]
-        raise CorruptError(
-            "the package is not of the structure that this tool emits",
-            where=f"{files.root}: {first.where}",
-            expected=first.expected,
-            found=first.found,
-            hint="emit the package with forgepack",
-            code="foreign-graph",
-        )
-    with open_role_values(reading, comparison.roles, seconds=seconds) as values:
-        yield (
-            PackageWeights(geometry=geometry, recipe=recipe, values=values, selector=selector),
-            PackageHead(geometry=geometry, recipe=recipe, values=values),
-        )
 
 
 @contextmanager

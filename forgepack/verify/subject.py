@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,13 +89,7 @@ class Pair(InputSet):
     """A drafter package, its target, and where given the quantized drafter and the checkpoint it came from."""
 
     def __init__(
-        self,
-        sources: Sources,
-        profile: Profile,
-        depth: Depth,
-        *,
-        seconds: float = 600.0,
-        blocks: int | None = None,
+        self, sources: Sources, profile: Profile, depth: Depth, *, seconds: float = 600.0, blocks: int | None = None
     ) -> None:
         super().__init__(sources, profile, depth)
         self.seconds = seconds
@@ -209,7 +204,6 @@ class Pair(InputSet):
 
     def _add_lineage(self) -> None:
         geometry, recipe, deep = self.profile.geometry, self.profile.recipe, Depth.LINEAGE
-        self.reader: AssetReader = lineage.asset_reader(self._assets, self.seconds)
         self.program: Input[AssetReading] = Input(
             "program", lambda: self.reader.read(self.asset.value, head=True), depth=deep
         )
@@ -264,6 +258,11 @@ class Pair(InputSet):
             lost = self.target_programs if name in self.packages.value else self.packages
             raise UnavailableError(lost)
         return reading
+
+    @cached_property
+    def reader(self) -> AssetReader:
+        """Reads all that is asked of programs; made when something is: header and hash do without its imports."""
+        return lineage.asset_reader(self._assets, self.seconds)
 
     def _assets(self) -> Iterator[AssetFiles]:
         """Yield the files of every asset that a verification may read."""

@@ -9,11 +9,13 @@ import pytest
 
 from forgepack.coreai_backend.compare import compare_programs
 from forgepack.coreai_backend.execute import open_session
-from forgepack.coreai_backend.program import Port
+from forgepack.coreai_backend.program import AssetProgram, Port
 from forgepack.emit import graph
-from forgepack.emit.author import expected_program
 from forgepack.emit.package import deployed_recipe
 from forgepack.emit.table import constant_table
+from forgepack.geometry import Geometry
+from forgepack.profile import Recipe
+from forgepack.verify import lineage
 from tests.emit.conftest import Emitted
 from tests.emit.reference import Reference
 from tests.emit.synthetic import RECIPE, Array, draft_inputs, prefill_inputs
@@ -60,6 +62,10 @@ def test_the_tolerance_sees_a_wrong_mask_scale(mini: Emitted) -> None:
     with open_session(mini.reading.files) as session:
         found = session.call("draft", given)
     assert errors(found, Reference(mini.pair.weights, mask_scale=1.0).draft(given))["hidden"] > 10 * WORST
+
+
+def expected_program(geometry: Geometry, recipe: Recipe) -> AssetProgram:
+    return lineage.expected_program(lineage.asset_reader(lambda: (), 60), geometry, recipe)
 
 
 @pytest.mark.parametrize("name", ["mini", "odd"])

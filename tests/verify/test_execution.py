@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +14,16 @@ import pytest
 from forgepack.artifacts.aimodel import read_asset_files
 from forgepack.artifacts.checkpoint import read_checkpoint_files
 from forgepack.artifacts.quant import read_quant
-from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.target import locate_target, read_target
 from forgepack.coreai_backend.execute import open_session
 from forgepack.drafter.draft import Drafter
 from forgepack.drafter.head import open_head
 from forgepack.drafter.weights import ArrayWeights
-from forgepack.emit.package_weights import open_package_weights
+from forgepack.emit.package_weights import PackageHead, PackageWeights
 from forgepack.geometry import checkpoint_tensors, int8_matrices, lut_matrices
+from forgepack.miniature.scene import Scene
 from forgepack.parallel import open_pool
+from forgepack.release.package_weights import open_package
 from forgepack.verify import engine
 from forgepack.verify.engine import verify
 from forgepack.verify.execution import (
@@ -91,6 +94,15 @@ CHANGES: dict[str, tuple[str, Any]] = {
 }
 
 
+@contextmanager
+def opened_weights(scene: Scene) -> Iterator[tuple[PackageWeights, PackageHead]]:
+    """Give a package's weights, the mask scale not applied, and its head."""
+    with open_package(scene.drafter, scene.profile) as opened:
+        assert isinstance(opened.weights, PackageWeights)
+        assert isinstance(opened.head, PackageHead)
+        yield replace(opened.weights, mask_applied=False), opened.head
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_an_output_that_is_off_is_named(show: Show, name: str) -> None:
     """A spoiled output is told by its own name, and no other is."""
@@ -98,10 +110,9 @@ def test_an_output_that_is_off_is_named(show: Show, name: str) -> None:
     scene = show.scene
     g, recipe = scene.profile.geometry, scene.profile.recipe
     files = read_asset_files(scene.drafter / f"{scene.profile.package}.aimodel")
-    selector = read_safetensors(scene.drafter / "selector.safetensors")
     target = read_target(locate_target(scene.miniature.target))
     with (
-        open_package_weights(files, selector, geometry=g, recipe=recipe) as (weights, head),
+        opened_weights(scene) as (weights, head),
         open_session(files) as session,
         open_pool(1) as pool,
     ):
@@ -155,16 +166,14 @@ def test_a_few_calls_have_no_median(calls: int, expected: dict[str, float]) -> N
 def test_weights_read_back_are_the_quantized_drafter(show: Show) -> None:
     """Every tensor of the package, folds undone, equals what quantization and checkpoint say; so does the head."""
     scene = show.scene
-    g, recipe = scene.profile.geometry, scene.profile.recipe
-    files = read_asset_files(scene.drafter / f"{scene.profile.package}.aimodel")
-    selector = read_safetensors(scene.drafter / "selector.safetensors")
+    g = scene.profile.geometry
     quant = read_quant(scene.quant, g)
     _, checkpoint = read_checkpoint_files(scene.checkpoint, g)
     plain = ArrayWeights(geometry=g, tensors={n: checkpoint.array(n) for n in checkpoint.tensors})
     target = read_target(locate_target(scene.miniature.target))
     assert target.head is not None
     matrices = {**lut_matrices(g), **int8_matrices(g)}
-    with open_package_weights(files, selector, geometry=g, recipe=recipe) as (weights, head):
+    with opened_weights(scene) as (weights, head):
         for name in checkpoint_tensors(g):
             expected = quant.dequantize(name) if name in matrices else plain.tensor(name)
             if name not in matrices and "codebook" not in name:

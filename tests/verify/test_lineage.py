@@ -336,6 +336,14 @@ def test_a_good_pair_is_read_by_one_child(pair: Path, started: list[Child]) -> N
     assert [True] == [child._process.poll() is not None for child in started]
 
 
+@pytest.mark.parametrize(("depth", "made"), [("header", False), ("hash", False), ("lineage", True)])
+def test_nothing_that_reads_programs_is_loaded_before_it_is_asked(pair: Path, depth: str, *, made: bool) -> None:
+    """At header and hash no reader of programs is made, nor what it needs imported for it."""
+    found = Pair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth[depth.upper()], seconds=60)
+    assert "pass" == verify(found).verdict
+    assert made is ("reader" in vars(found))
+
+
 @pytest.mark.parametrize(
     ("late", "until"),
     [
