@@ -13,8 +13,19 @@ from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
 
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a report of version 1 in today's form: what it could not state is null."""
+    return raw
+
+
 KIND = DocumentKind(
-    name="forgepack.quant_report", title="quantization report", remake="quantize again", code="quant-report"
+    name="forgepack.quant_report",
+    title="quantization report",
+    remake="quantize again",
+    code="quant-report",
+    version=2,
+    upgrade=_from_version_1,
 )
 REPORT_FILE = "report.json"
 _MAX_BYTES = 4 << 20

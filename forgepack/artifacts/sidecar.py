@@ -17,8 +17,19 @@ from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
 
+
+def _from_version_1(binding: dict[str, Any]) -> dict[str, Any]:
+    """Return a binding of version 1 in today's form: what it could not bind is null, and told as not bound."""
+    return binding
+
+
 KIND = DocumentKind(
-    name="forgepack.sidecar", title="binding of the package", remake="emit the package again", code="binding"
+    name="forgepack.sidecar",
+    title="binding of the package",
+    remake="emit the package again",
+    code="binding",
+    version=2,
+    upgrade=_from_version_1,
 )
 SCHEMA_NAME = "sidecar"
 MAX_BYTES = 16 << 20

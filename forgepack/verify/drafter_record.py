@@ -24,7 +24,7 @@ def drafter_record(pair: Pair) -> dict[str, Any]:
     return {
         "package": pair.profile.package,
         "sha256": digest_json(replayed),
-        "sidecar_sha256": digest_json(pair.sidecar.value),
+        "sidecar_sha256": digest_json(pair.written_sidecar.value),
         "program_sha256": pair.asset.value.stated_sha256,
         "metadata_sha256": pair.asset.value.content_sha256,
         "config_sha256": pair.config.value.sha256,

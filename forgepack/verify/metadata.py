@@ -37,7 +37,7 @@ def sidecar_digests(pair: Pair) -> tuple[str, Any]:
     from forgepack.emit.sidecar_content import identity_digest
 
     stated = lookup(pair.asset.value.custom, f"forgepack.{SIDECAR_DIGEST}")
-    return identity_digest(pair.sidecar.value), stated
+    return identity_digest(pair.written_sidecar.value), stated
 
 
 def _without_digest(custom: Any) -> Any:
@@ -53,7 +53,8 @@ def expected_metadata(pair: Pair) -> dict[str, Any] | None:
     from forgepack.emit.inputs import Identity
     from forgepack.emit.sidecar_content import asset_metadata
 
-    bound = pair.binding.value
+    _ = pair.binding.value  # raises where there is none; the asset repeats the fields that were written, not today's
+    bound = pair.written_sidecar.value["forgepack"]
     try:
         identity = Identity(
             checkpoint=bound["checkpoint"], target=bound["target"], quantization=bound["quantization"]

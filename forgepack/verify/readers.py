@@ -11,7 +11,6 @@ from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.mlpackage import coreml_folder, coreml_sidecar
 from forgepack.artifacts.release_record import KIND as RECORD
 from forgepack.artifacts.safetensors_file import SafetensorsFile, inspect_safetensors
-from forgepack.artifacts.sidecar import current_sidecar
 from forgepack.canonical import parse_object
 from forgepack.errors import CorruptError, MissingError
 from forgepack.verify.inputs import Parsed
@@ -35,13 +34,13 @@ def read_record(path: Path) -> Mapping[str, Any]:
 
 
 def read_sidecar(path: Path) -> Mapping[str, Any]:
-    """Read the sidecar; one that belongs to a Core ML package is refused as that, not key by key."""
+    """Read the sidecar as it is written; one that belongs to a Core ML package is refused as that, not key by key."""
     raw = read_object(path)
     reason = coreml_sidecar(raw)
     if reason is not None:
         what = "the sidecar belongs to a Core ML package"
         raise CorruptError(what, where=str(path), expected="W, T, R, entries", found=reason, code="coreml-sidecar")
-    return current_sidecar(dict(raw), where=str(path))
+    return raw
 
 
 def read_binding(sidecar: Mapping[str, Any], path: Path) -> Mapping[str, Any]:

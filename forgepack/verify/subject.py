@@ -21,6 +21,7 @@ from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
 from forgepack.artifacts.release_json import Release
 from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.artifacts.sidecar import current_sidecar
 from forgepack.artifacts.target import (
     EMBEDDING_FILE,
     HEAD_FILE,
@@ -117,7 +118,12 @@ class Pair(InputSet):
         self.config: Input[DrafterConfig] = self._part("config", root, CONFIG_FILE, read_drafter_config)
         self.selector = self._safetensors("selector", root, SELECTOR_FILE, absent=NO_DRAFTER)
         self.origin: Input[Mapping[str, Any]] = self._part("origin", root, SOURCE_FILE, read_object)
-        self.sidecar: Input[Mapping[str, Any]] = self._part("sidecar", root, layout.sidecar.name, read_sidecar)
+        self.written_sidecar: Input[Mapping[str, Any]] = self._part(
+            "written_sidecar", root, layout.sidecar.name, read_sidecar
+        )
+        self.sidecar: Input[Mapping[str, Any]] = Input(
+            "sidecar", lambda: current_sidecar(dict(self.written_sidecar.value), where=str(layout.sidecar))
+        )
         self.binding: Input[Mapping[str, Any]] = Input(
             "binding", lambda: read_binding(self.sidecar.value, layout.sidecar)
         )

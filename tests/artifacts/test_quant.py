@@ -169,7 +169,7 @@ def test_a_third_file_is_refused(folder: Path) -> None:
 
 
 REPORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "another schema": lambda r: r.update(schema="forgepack.quant_report/2"),
+    "another schema": lambda r: r.update(schema="forgepack.quant_report/3"),
     "an unknown key": lambda r: r.update(more=1),
     "a missing key": lambda r: r.pop("numerics"),
     "another method": lambda r: r.update(method="awq"),

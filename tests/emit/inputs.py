@@ -192,7 +192,7 @@ def write_quant(pair: Pair, **changes: Any) -> None:
     target = read_target(locate_target(pair.target))
     files = {file.path: file.sha256 for file in lock.files}
     report: dict[str, Any] = {
-        "schema": "forgepack.quant_report/1",
+        "schema": "forgepack.quant_report/2",
         "tool": {"name": "forgepack", "version": "0"},
         "profile": {"name": pair.profile.name, "sha256": pair.profile.digest},
         "method": "gptq",

@@ -81,7 +81,7 @@ def test_schema_demands_every_key_and_no_other(odd: Emitted, tmp_path: Path) -> 
         ("mask_scale", 0),
         ("mask_scale", 1.5),
         ("head_export", "lm_head.safetensors"),
-        ("forgepack.schema", "forgepack.sidecar/2"),
+        ("forgepack.schema", "forgepack.sidecar/3"),
         ("forgepack.package.trace_sha256", "ABC"),
         ("forgepack.checkpoint.commit", "main"),
         ("forgepack.target.taps.convention", "hf_hidden_states"),

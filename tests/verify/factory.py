@@ -179,7 +179,7 @@ def report_quant(root: Path, checkpoint: Path, target: Path, profile: Profile) -
     }
     traces = {"bound": True, "traces_sha256": "ab" * 32}
     report = {
-        "schema": "forgepack.quant_report/1",
+        "schema": "forgepack.quant_report/2",
         "tool": {"name": "forgepack", "version": "0"},
         "profile": {"name": profile.name, "sha256": profile.digest},
         "method": "gptq",
