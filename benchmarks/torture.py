@@ -29,7 +29,7 @@ from benchmarks.run import REPOSITORY, environment
 from forgepack.artifacts.quant import read_quant
 from forgepack.errors import ForgepackError
 from forgepack.profile import load_profile
-from forgepack.staging import work_folder
+from forgepack.disk.places import work_folder
 
 PROFILE = "mini"
 BEFORE = "starting, reading the inputs"

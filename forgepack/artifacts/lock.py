@@ -6,7 +6,6 @@ proves nothing by itself: ``forgepack.artifacts.locked`` compares it with the pr
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.tree import collisions, fsync_folder, unsafe_reason
+from forgepack.artifacts.tree import collisions, unsafe_reason
 from forgepack.canonical import digest_json, dump_canonical, parse_object
+from forgepack.disk.files import write_file
 from forgepack.document import DocumentKind
-from forgepack.errors import CorruptError, MissingError, OutputError
+from forgepack.errors import CorruptError, MissingError
 
 LOCK_NAME = "checkpoint.lock.json"
 KIND = DocumentKind(
@@ -29,7 +29,6 @@ KIND = DocumentKind(
 MAX_FILES = 10_000
 _KEYS = {"schema", "repo", "commit", "adopted", "files"}
 _FILE_KEYS = {"path", "bytes", "sha256"}
-_TEMPORARY = f".{LOCK_NAME}.part"
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -161,19 +160,5 @@ def _corrupt(where: str, expected: str, found: str, code: str = KIND.code) -> Co
 
 
 def write_lock(root: Path, lock: CheckpointLock) -> None:
-    """Write the folder's lock whole or not at all: temporary file, fsync, rename, fsync of the folder."""
-    temporary = root / _TEMPORARY
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as handle:
-            handle.write(dump_canonical(lock.as_json()))
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.rename(root / LOCK_NAME)
-        fsync_folder(root)
-    except OSError as err:
-        temporary.unlink(missing_ok=True)
-        where = str(root / LOCK_NAME)
-        raise OutputError(
-            "the lock could not be written", where=where, found=err.strerror, code="lock-write"
-        ) from err
+    """Write the folder's lock whole or not at all."""
+    write_file(root / LOCK_NAME, dump_canonical(lock.as_json()))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.safetensors_file import DTYPES, TensorInfo
 from forgepack.canonical import dump_compact
+from forgepack.disk.files import flush, new_file
 
 
 def _reserve(fd: int, size: int) -> None:
@@ -50,7 +51,7 @@ class SafetensorsWriter:
         text = dump_compact(header)
         text += b" " * (-len(text) % 8)
         self._start = 8 + len(text)
-        with path.open("wb") as handle:
+        with new_file(path) as handle:
             handle.write(struct.pack("<Q", len(text)) + text)
             handle.flush()
             _reserve(handle.fileno(), self._start + offset)
@@ -81,5 +82,4 @@ class SafetensorsWriter:
         if kind is None:
             if self._missing:
                 raise ValueError(f"tensors never written: {sorted(self._missing)[:3]}")
-            with self._path.open("rb+") as handle:
-                os.fsync(handle.fileno())
+            flush(self._path)

@@ -105,12 +105,3 @@ def collisions(paths: Iterable[str]) -> list[tuple[str, str]]:
         if other != path:
             pairs.append((other, path))
     return pairs
-
-
-def fsync_folder(folder: Path) -> None:
-    """Flush a folder's own entries, so that a rename in it survives a power cut."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +11,11 @@ import click
 
 from forgepack.canonical import dump_canonical
 from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of, target_options
-from forgepack.cli.resources import require_new, require_parent
-from forgepack.errors import EXIT_OK, UsageError
+from forgepack.cli.outputs import named_inputs
+from forgepack.disk.outputs import write_output
+from forgepack.disk.places import check_file
+from forgepack.disk.space import free_bytes
+from forgepack.errors import EXIT_OK
 from forgepack.escaping import escape_line
 from forgepack.profile import load_profile
 from forgepack.verify.report import Depth
@@ -55,7 +56,7 @@ SUFFIX = ".attestation.json"
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option("--dry-run", is_flag=True, help="Verify, say what would be written, write nothing.")
 @profile_option
-@force_option
+@force_option()
 @json_option
 @click.pass_context
 def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> int:
@@ -75,7 +76,7 @@ def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     talk, profile = talk_of(ctx), load_profile(profile_name)
     sources = _sources(options)
     if options["out"] is not None:
-        _check_out(options["out"], sources, force=options["force"])
+        _check_out(ctx, options["out"], sources)
     inputs = AttestInputs(
         sources=sources,
         profile=profile,
@@ -86,12 +87,10 @@ def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     if result.attestation is None:
         return _refuse(result, as_json=as_json)
     out = options["out"] or _default_out(sources, str(result.attestation["target"]["export"]))
-    _check_out(out, sources, force=options["force"])
+    _check_out(ctx, out, sources)
     data = dump_canonical(result.attestation)
     if not options["dry_run"]:
-        from forgepack.staging import write_file
-
-        write_file(out, data)
+        write_output(out, data)
     _tell(result, out, data, dry_run=options["dry_run"], as_json=as_json)
     return EXIT_OK
 
@@ -107,14 +106,8 @@ def _default_out(sources: Sources, export: str) -> Path:
     return sources.drafter.parent / f"{sources.drafter.name}.{name}{SUFFIX}"
 
 
-def _check_out(out: Path, sources: Sources, *, force: bool) -> None:
-    require_parent(out)
-    require_new(out, force=force)
-    path = Path(os.path.abspath(out))  # noqa: PTH100  (links stay as they are named)
-    for role, root in sources.roots().items():
-        if path.is_relative_to(root):
-            what = "an attestation lies outside of what it attests"
-            raise UsageError(what, where=str(out), found=f"inside {role}", hint="name another file by --out")
+def _check_out(ctx: click.Context, out: Path, sources: Sources) -> None:
+    check_file(out, force=ctx.params["force"], inputs={**sources.roots(), **named_inputs(ctx, "out")})
 
 
 def _refuse(result: AttestResult, *, as_json: bool) -> int:
@@ -134,7 +127,7 @@ def _refuse(result: AttestResult, *, as_json: bool) -> int:
 def _tell(result: AttestResult, out: Path, data: bytes, *, dry_run: bool, as_json: bool) -> None:
     assert result.attestation is not None
     if as_json:
-        free = shutil.disk_usage(out.parent).free
+        free = free_bytes(out.parent)
         echo_json(
             {
                 "schema": "forgepack.attest-report/1",

@@ -59,7 +59,7 @@ A recipe:
 )
 @click.option("--locked", is_flag=True, help="Refuse whatever is not as forgepack.lock records it; for CI.")
 @profile_option
-@force_option
+@force_option()
 @json_option
 @click.pass_context
 def build(

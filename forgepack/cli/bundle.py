@@ -15,8 +15,11 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
-from forgepack.cli.resources import find_target, require_parent
+from forgepack.cli.outputs import check_out, replaced_json
+from forgepack.cli.resources import find_target
 from forgepack.cli.step_progress import StepProgress
+from forgepack.disk.places import Replaced, interrupted
+from forgepack.disk.space import demand_space, free_bytes
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, Upstream, load_profile
@@ -50,7 +53,7 @@ _FOLDER = click.Path(path_type=Path)
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be written, write nothing.")
 @profile_option
-@force_option
+@force_option()
 @json_option
 @click.pass_context
 def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
@@ -67,8 +70,9 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
 
     talk, profile = talk_of(ctx), load_profile(profile_name)
     inputs = _inputs(options, profile)
+    replaced = check_out(ctx, talk)
     if options["dry_run"]:
-        _show_plan(take_inventory(inputs), options["out"], as_json=as_json)
+        _show_plan(take_inventory(inputs), options["out"], replaced, as_json=as_json)
         return
     from forgepack.release.bundle import make_bundle
 
@@ -96,7 +100,7 @@ def _inputs(options: dict[str, Any], profile: Profile) -> BundleInputs:
 
     for name in ("drafter", "documents"):
         if options[name] is not None and not options[name].is_dir():
-            raise UsageError(
+            raise interrupted(options[name]) or UsageError(
                 f"no such {name} folder", where=str(options[name]), hint="forgepack emit writes a drafter"
             )
     return BundleInputs(
@@ -123,21 +127,21 @@ def find_upstream(profile: Profile, ident: str | None, revision: str | None) -> 
     return pinned
 
 
-def _show_plan(inventory: Inventory, out: Path, *, as_json: bool) -> None:
-    import shutil
+def _show_plan(inventory: Inventory, out: Path, replaced: Replaced | None, *, as_json: bool) -> None:
+    from forgepack.release.bundle import disk_bytes
 
-    require_parent(out)
-    free = shutil.disk_usage(out.parent).free
+    free, needed = free_bytes(out.parent), disk_bytes(inventory)
     if as_json:
         files = [{"path": f.path, "component": f.component, "bytes": f.bytes} for f in inventory.files]
         left = list(inventory.left_behind)
         disk = {"needed": inventory.bytes, "free": free}
-        echo_json(
-            {"schema": "forgepack.bundle-plan/1", "dry_run": True, "files": files, "left_behind": left, "disk": disk}
-        )
-        return
-    click.echo("\n".join(f"{f.component:<8}  {f.bytes:>15,}  {escape(f.path)}" for f in inventory.files))
-    click.echo(f"{len(inventory.files)} files, {inventory.bytes:,} bytes to copy, {free:,} free; nothing was written")
+        plan = {"schema": "forgepack.bundle-plan/1", "dry_run": True, "files": files, "left_behind": left}
+        echo_json({**plan, "disk": disk, "replaces": replaced_json(replaced)})
+    else:
+        click.echo("\n".join(f"{f.component:<8}  {f.bytes:>15,}  {escape(f.path)}" for f in inventory.files))
+        size = f"{len(inventory.files)} files, {inventory.bytes:,} bytes to copy"
+        click.echo(f"{size}, {free:,} free; nothing was written")
+    demand_space(needed, free, out)
 
 
 def result_json(result: BundleResult) -> dict[str, Any]:

@@ -139,9 +139,9 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")(command)
 
 
-def force_option(command: F) -> F:
-    """Add --force: replace an existing output."""
-    return click.option("--force", is_flag=True, help="Replace an existing output.")(command)
+def force_option(help: str = "Replace an output that forgepack made.") -> Callable[[F], F]:  # noqa: A002
+    """Add --force: replace an output that is there."""
+    return click.option("--force", is_flag=True, help=help)
 
 
 def target_options(command: F) -> F:

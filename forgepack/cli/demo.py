@@ -71,23 +71,15 @@ def demo(ctx: click.Context, *, work: Path | None, files: Path | None, threads: 
 
 def _copy_files(out: Path, work: Path | None) -> None:
     """Copy the miniature to a folder that appears whole or not at all, and say what is in it."""
-    import shutil
-
-    from forgepack.cli.resources import require_absent, require_parent
+    from forgepack.disk.folders import copy_folder, locked_work, publish, remove_work
     from forgepack.errors import UsageError
     from forgepack.resources import data_folder
-    from forgepack.staging import locked_work, publish, remove_work, writing
 
     if work is not None:
         raise UsageError("--files only copies, and --work keeps a demo's run", hint="give one of them")
-    require_parent(out)
-    require_absent(out, force=False, hint="name a new folder")
-    with locked_work(out, force=False) as folder:
-        staged = folder / "files"
-        with writing(out):
-            shutil.rmtree(staged, ignore_errors=True)
-            shutil.copytree(data_folder("mini"), staged, copy_function=shutil.copyfile)
-        publish(staged, out)
+    source = data_folder("mini")
+    with locked_work(out, force=False, inputs={"the miniature": source}) as folder:
+        publish(copy_folder(source, folder / "files"), out)
         remove_work(folder)
     click.echo("\n".join(f"{escape(str(out / name))}  {text}" for name, text in _CONTENTS.items()))
 
@@ -99,16 +91,14 @@ def _closing(talk: Talk, work: Path | None) -> None:
 
 @contextmanager
 def _folder(work: Path | None) -> Iterator[Path]:
-    from forgepack.errors import OutputError, UsageError
+    from forgepack.disk.files import make_folder
+    from forgepack.errors import UsageError
 
     if work is None:
         with tempfile.TemporaryDirectory(prefix="forgepack-demo-") as folder:
             yield Path(folder)
         return
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-    except OSError as err:
-        raise OutputError("the work folder can't be made", where=str(work), found=err.strerror) from err
+    make_folder(work, parents=True)
     if any(work.iterdir()):
         raise UsageError("the work folder is not empty", where=str(work), hint="name an empty or a new folder")
     yield work

@@ -19,8 +19,11 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
+from forgepack.cli.outputs import check_out, replaced_json
 from forgepack.cli.resources import find_target
-from forgepack.errors import OutputError, UsageError
+from forgepack.disk.places import Replaced, interrupted
+from forgepack.disk.space import demand_space, free_bytes
+from forgepack.errors import UsageError
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ _FOLDER = click.Path(path_type=Path)
 @target_options
 @click.option("--out", type=_FOLDER, required=True, metavar="DIR", help="Folder to be written.")
 @profile_option
-@force_option
+@force_option()
 @click.option("--dry-run", is_flag=True, help="Judge the inputs, say what would be written, write nothing.")
 @json_option
 @click.pass_context
@@ -52,9 +55,10 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
     """
     talk = talk_of(ctx)
     profile = load_profile(profile_name)
+    replaced = check_out(ctx, talk)
     inputs = _read_inputs(profile, options)
     if options["dry_run"]:
-        _show_plan(talk, profile, inputs, out=options["out"], as_json=as_json)
+        _show_plan(talk, profile, inputs, out=options["out"], replaced=replaced, as_json=as_json)
         return
     from forgepack.emit.package import emit_package
 
@@ -83,7 +87,9 @@ def _read_inputs(profile: Profile, options: dict[str, Any]) -> EmitInputs:
 
     paths = find_target(options)
     if not options["quant"].is_dir():
-        raise UsageError("no such QUANT folder", where=str(options["quant"]), hint="forgepack quantize writes one")
+        raise interrupted(options["quant"]) or UsageError(
+            "no such QUANT folder", where=str(options["quant"]), hint="forgepack quantize writes one"
+        )
     return EmitInputs(
         quant=read_quant(options["quant"], profile.geometry, content=False),
         checkpoint=read_checkpoint(options["checkpoint"], profile),
@@ -138,14 +144,16 @@ def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-def _show_plan(talk: Talk, profile: Profile, inputs: EmitInputs, *, out: Path, as_json: bool) -> None:
+def _show_plan(
+    talk: Talk, profile: Profile, inputs: EmitInputs, *, out: Path, replaced: Replaced | None, as_json: bool
+) -> None:
     from forgepack.emit.inputs import identify
     from forgepack.emit.package import plan_package
 
     talk.say("check inputs ...")
     identify(inputs, profile)
     plan = plan_package(profile)
-    free = _free_bytes(out)
+    free = free_bytes(out.parent)
     if as_json:
         echo_json(
             {
@@ -155,23 +163,12 @@ def _show_plan(talk: Talk, profile: Profile, inputs: EmitInputs, *, out: Path, a
                 "payload_bytes": plan.payload_bytes,
                 "disk_bytes": plan.disk_bytes,
                 "free_bytes": free,
+                "replaces": replaced_json(replaced),
             }
         )
     else:
         click.echo("\n".join(plan_lines(plan, out, free)))
-    if free < plan.disk_bytes:
-        raise OutputError(
-            "the disk is too small", where=str(out), expected=f"{plan.disk_bytes} bytes", found=f"{free} bytes free"
-        )
-
-
-def _free_bytes(out: Path) -> int:
-    import shutil
-
-    try:
-        return shutil.disk_usage(out.parent).free
-    except OSError as err:
-        raise UsageError("the output's parent folder does not exist", where=str(out.parent)) from err
+    demand_space(plan.disk_bytes, free, out)
 
 
 def plan_lines(plan: Plan, out: Path, free: int) -> list[str]:

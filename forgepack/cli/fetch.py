@@ -35,7 +35,7 @@ _FOLDER = click.Path(path_type=Path)
     metavar="SECONDS",
     help="Longest wait for an answer or for more bytes.",
 )
-@force_option
+@force_option()
 @json_option
 @click.pass_context
 def fetch(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:

@@ -9,7 +9,8 @@ import click
 
 from forgepack.canonical import dump_canonical
 from forgepack.cli.common import echo_json, force_option, json_option, profile_option
-from forgepack.cli.resources import require_new, require_parent
+from forgepack.cli.outputs import check_out_file
+from forgepack.disk.outputs import clear_output, write_output
 from forgepack.errors import UsageError
 from forgepack.profile import load_profile
 
@@ -28,9 +29,10 @@ _FILE = click.Path(path_type=Path)
 @click.option("--output", type=_FILE, metavar="FILE", help="Also write the result as JSON to FILE.")
 @click.option("--template", is_flag=True, help="Print a policy that REPORT meets, bound to it, and do nothing else.")
 @profile_option
-@force_option
+@force_option()
 @json_option
-def gate(*, report: Path, as_json: bool, profile_name: str, **options: Any) -> int:
+@click.pass_context
+def gate(ctx: click.Context, /, *, report: Path, as_json: bool, profile_name: str, **options: Any) -> int:
     """Judge REPORT, which forgepack replay wrote, by a release rule.
 
     The rule names a workload by its traces' digest, the target and the drafter; exit code 1 when it is not met. What
@@ -41,14 +43,11 @@ def gate(*, report: Path, as_json: bool, profile_name: str, **options: Any) -> i
     if options["template"]:
         _print_template(report, options, profile_name)
         return 0
-    if options["output"] is not None:
-        require_parent(options["output"])
-        require_new(options["output"], force=options["force"])
+    check_out_file(ctx, "output")
+    clear_output(options["output"])  # an older result must not stand for a run that does not end
     result = _judge(report, options, profile_name)
     if options["output"] is not None:
-        from forgepack.staging import write_file
-
-        write_file(options["output"], dump_canonical(gate_json(result)))
+        write_output(options["output"], dump_canonical(gate_json(result)))
     if as_json:
         echo_json(gate_json(result))
     else:

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import click
@@ -157,7 +158,8 @@ def run(args: Sequence[str] | None = None) -> int:
         words = [*words[1:2], "--help"]
     command = next((word for word in words if word in COMMANDS), None)
     try:
-        return _invoke(words)
+        with _reported(words, command):
+            return _invoke(words)
     except ForgepackError as err:
         return _told(err, command)
     except click.exceptions.Exit as err:
@@ -176,6 +178,15 @@ def run(args: Sequence[str] | None = None) -> int:
         if isinstance(err, SystemExit | GeneratorExit):
             raise
         return _internal(err)
+
+
+def _reported(words: list[str], command: str | None) -> AbstractContextManager[None]:
+    """Return what writes the reports that verify's --report names however the run ends."""
+    if command != "verify" or not any(word.startswith("--report") for word in words):
+        return nullcontext()
+    from forgepack.cli.reports import error_reports
+
+    return error_reports(words)
 
 
 def _invoke(args: list[str]) -> int:

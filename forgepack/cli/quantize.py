@@ -19,8 +19,10 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
-from forgepack.cli.resources import find_target, require_absent, require_file, require_parent, threads_option
-from forgepack.errors import OutputError
+from forgepack.cli.outputs import check_out, replaced_json
+from forgepack.cli.resources import find_target, require_file, threads_option
+from forgepack.disk.places import Replaced
+from forgepack.disk.space import demand_space
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
 
@@ -52,7 +54,7 @@ _SCALE = NumberRange(0, 1, min_open=True)
 @threads_option
 @click.option("--dry-run", is_flag=True, help="Say what would be done, write nothing.")
 @profile_option
-@force_option
+@force_option()
 @json_option
 @click.pass_context
 def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
@@ -67,13 +69,13 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
     not depend on --threads.
     """
     talk, profile = talk_of(ctx), load_profile(profile_name)
-    require_parent(options["out"])
+    replaced = check_out(ctx, talk)
     sources = _open_sources(checkpoint=options["checkpoint"], options=options, profile=profile)
     for traces in filter(None, (sources.traces, sources.held_out)):
         if traces.identity is None:
             talk.say(f"note: {traces.path} carries no identity: taken as unbound")
     if options["dry_run"]:
-        _show_plan(sources, options, profile, as_json=as_json)
+        _show_plan(sources, options, profile, replaced=replaced, as_json=as_json)
         return
     result = _run(sources, options, profile, talk)
     if as_json:
@@ -103,7 +105,6 @@ def _run(sources: Sources, options: dict[str, Any], profile: Profile, talk: Talk
     from forgepack.cli.quantize_progress import listening
     from forgepack.quantize.run import quantize as run
 
-    require_absent(options["out"], force=options["force"])
     with listening(talk, clock=time.monotonic) as progress:
         return run(sources, options["out"], profile=profile, options=_chosen(options), progress=progress)
 
@@ -120,19 +121,19 @@ def _chosen(options: dict[str, Any]) -> Options:
     )
 
 
-def _show_plan(sources: Sources, options: dict[str, Any], profile: Profile, *, as_json: bool) -> None:
+def _show_plan(
+    sources: Sources, options: dict[str, Any], profile: Profile, *, replaced: Replaced | None, as_json: bool
+) -> None:
     from forgepack.cli.quantize_plan import plan_json, plan_lines
     from forgepack.quantize.plan import plan
 
     out = options["out"]
     planned = plan(sources, out, profile, _chosen(options))
     if as_json:
-        echo_json(plan_json(planned))
+        echo_json({**plan_json(planned), "replaces": replaced_json(replaced)})
     else:
         click.echo("\n".join(plan_lines(planned)))
-    if planned.disk_free < planned.disk:
-        needed, free = f"{planned.disk:,} bytes", f"{planned.disk_free:,} bytes free"
-        raise OutputError("the disk is too small", where=str(out), expected=needed, found=free, code="disk")
+    demand_space(planned.disk, planned.disk_free, out)
 
 
 def report_lines(result: QuantizeResult) -> list[str]:

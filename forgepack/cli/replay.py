@@ -20,7 +20,10 @@ from forgepack.cli.common import (
     talk_of,
     target_options,
 )
-from forgepack.cli.resources import find_target, require_file, require_new, require_parent, threads_option
+from forgepack.cli.outputs import check_out_file
+from forgepack.cli.resources import find_target, require_file, threads_option
+from forgepack.disk.outputs import clear_output, write_output
+from forgepack.disk.places import refuse_one_place
 from forgepack.errors import UsageError
 from forgepack.profile import Profile, load_profile
 
@@ -50,7 +53,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--report", type=_FOLDER, metavar="FILE", help="Also write the JSON report to FILE.")
 @threads_option
 @profile_option
-@force_option
+@force_option()
 @json_option
 @click.pass_context
 def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
@@ -63,17 +66,17 @@ def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     faults that acceptance is blind to.
     """
     talk, profile = talk_of(ctx), load_profile(profile_name)
-    _check(options)
+    _check(ctx, options)
     with _measured(options, profile, talk) as (inputs, opened, found):
         from forgepack.release.replay_report import replay_json
 
         report = replay_json(inputs.run(opened, found))
     if options["report"] is not None:
-        _write(options["report"], dump_canonical(report))
+        write_output(options["report"], dump_canonical(report))
     if options["plot"] is not None:
         from forgepack.render.replay_plot import replay_svg
 
-        _write(options["plot"], replay_svg(report))
+        write_output(options["plot"], replay_svg(report))
     if as_json:
         echo_json(report)
     else:
@@ -82,15 +85,18 @@ def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
         click.echo("\n".join(replay_lines(report, sequences=talk.verbose)))
 
 
-def _check(options: dict[str, Any]) -> None:
-    """Refuse at once what would fail after the work: missing traces, blank names, outputs in the way."""
+def _check(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Refuse at once what would fail after the work: missing traces, blank names, outputs in the way.
+
+    An older report is removed: a run that does not end must not leave it as if it were its own.
+    """
+    check_out_file(ctx, "plot", "report")
+    refuse_one_place(options["plot"], options["report"])
+    for out in (options["plot"], options["report"]):
+        clear_output(out)
     require_file(options["traces"])
     if options["workload"] is not None and not options["workload"].strip():
         raise UsageError("--workload takes a name", found="a blank name")
-    for out in (options["plot"], options["report"]):
-        if out is not None:
-            require_parent(out)
-            require_new(out, force=options["force"])
 
 
 @contextmanager
@@ -114,9 +120,3 @@ def _measured(
             opened,
             measure(inputs, opened, threads=options["threads"], note=lambda n: talk.say(f"replay: {n}")),
         )
-
-
-def _write(path: Path, data: bytes) -> None:
-    from forgepack.staging import write_file
-
-    write_file(path, data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,24 +66,3 @@ def require_file(path: Path) -> None:
     """Raise UsageError for a named path that does not exist."""
     if not path.exists():
         raise UsageError("no such file", where=str(path), hint="check the path")
-
-
-def require_absent(out: Path, *, force: bool, hint: str = "choose another folder, or give --force") -> None:
-    """Raise UsageError when a folder to be written is there, unless it may be replaced."""
-    if not force and (out.exists() or out.is_symlink()):
-        raise UsageError("the output exists", where=str(out), hint=hint)
-
-
-def require_parent(out: Path) -> None:
-    """Raise UsageError when the folder that an output would go into does not exist."""
-    if not out.parent.is_dir():
-        hint = f"mkdir -p {shlex.quote(str(out.parent))}, or choose another place"
-        raise UsageError("the output's parent folder does not exist", where=str(out.parent), hint=hint)
-
-
-def require_new(out: Path, *, force: bool) -> None:
-    """Raise UsageError when an output exists, unless it may be replaced; a folder is never replaced by a file."""
-    if out.is_dir():
-        raise UsageError("the output is a folder", where=str(out), hint="name a file")
-    if not force and (out.exists() or out.is_symlink()):
-        raise UsageError("the output exists", where=str(out), hint="choose another file, or give --force")

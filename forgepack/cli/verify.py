@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from forgepack.cli.common import NumberRange, profile_option, talk_of, target_options
+from forgepack.cli.common import NumberRange, force_option, profile_option, talk_of, target_options
+from forgepack.cli.outputs import named_inputs
+from forgepack.cli.reports import open_reports
 from forgepack.cli.verify_terms import read_accepting, terms_options
-from forgepack.errors import OutputError, UsageError
+from forgepack.disk.outputs import write_output
+from forgepack.errors import UsageError
 from forgepack.profile import load_profile
 from forgepack.render import FORMATS, render_report
 from forgepack.verify.bundle import Bundle, find_bundle
@@ -58,6 +59,7 @@ FOLDER = click.Path(path_type=Path)
 )
 @click.option("--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Also write the report to FILE.")
 @click.option("--strict", is_flag=True, help="Let warnings refuse, too.")
+@force_option(help="Replace any regular file at --report, not only an older report of its form.")
 @terms_options
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option(
@@ -89,23 +91,25 @@ def verify(
     that prove the pair and its bytes: forgepack explain RULE says which those are.
     """
     talk = talk_of(ctx)
+    inputs = named_inputs(ctx)
+    outputs = open_reports(reports, force=options["force"], inputs=inputs)
     profile = load_profile(profile_name)
     _check_subject(ctx, options)
     accepting = read_accepting(options, talk)
     if options["hub"] is not None:
         from forgepack.cli.verify_hub import verify_hub
 
-        outputs = [_parse_output(text, {}) for text in reports]
         report = verify_hub(profile, options, depth_given=_given(ctx, "depth"), accepting=accepting, talk=talk)
     else:
         sources = accepting.add_to(_find_sources(options))
-        outputs = [_parse_output(text, sources.roots()) for text in reports]
+        for one in outputs:  # a part of the target may lie elsewhere than its root
+            one.check(force=options["force"], inputs=sources.roots())
         kind = Pair if options["bundle"] is None else Bundle
         depth = Depth[options["depth"].upper()]
         pair = kind(sources, profile, depth, seconds=options["timeout"], blocks=options["blocks"])
         report = run_rules(pair, strict=options["strict"], progress=talk.detail, terms=accepting.terms)
-    for name, path in outputs:
-        _write(path, render_report(report, name))
+    for one in outputs:
+        write_output(one.path, render_report(report, one.form))
     sys.stdout.buffer.write(render_report(report, format_name, verbose=talk.verbose))
     sys.stdout.buffer.flush()
     return report.exit_code
@@ -141,28 +145,3 @@ def _find_sources(options: dict[str, Any]) -> Sources:
         return find_bundle(options["bundle"], plain=options["plain"], **shared)
     parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
     return find_sources(options["drafter"], options["target"], **parts, **shared)
-
-
-def _parse_output(text: str, roots: Mapping[str, Path]) -> tuple[str, Path]:
-    """Split FORMAT=FILE; refuse an unknown format and a file inside what is verified."""
-    name, separator, file = text.partition("=")
-    if not separator or name not in FORMATS or not file:
-        raise UsageError("--report takes FORMAT=FILE", found=text, hint=f"formats: {', '.join(FORMATS)}")
-    path = Path(os.path.abspath(file))  # noqa: PTH100  (links stay as they are named)
-    for role, root in roots.items():
-        if path.is_relative_to(root):
-            raise UsageError("a report is never written into what is verified", where=file, found=f"inside {role}")
-    return name, path
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write a report whole or not at all."""
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        with temporary.open("wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    except OSError as err:
-        raise OutputError("the report could not be written", where=str(path), found=err.strerror) from err

@@ -6,7 +6,6 @@ and reads the whole file back; so the folder is written here: bytecode, its raw 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,11 +15,11 @@ from typing import Any
 
 from forgepack.artifacts.aimodel import ASSET_VERSION, CUSTOM_KEY, DATE_KEY, HASH_FILE, METADATA_FILE, PROGRAM_FILE
 from forgepack.artifacts.files import hash_file
-from forgepack.artifacts.tree import fsync_folder
 from forgepack.canonical import dump_canonical
 from forgepack.coreai_backend import bindings
 from forgepack.coreai_backend.builder import Program
-from forgepack.staging import writing
+from forgepack.disk.failures import writing
+from forgepack.disk.files import flush, fsync_folder, write_new
 
 # A fixed date, the oldest that every archive format can hold: the bytes of a package must not depend on the clock.
 FIXED_DATE = 315532800
@@ -83,22 +82,15 @@ def seal_program(folder: Path) -> WrittenAsset:
     """Digest and flush the program in ``folder`` and write the digest beside it: no byte may change after that."""
     with writing(folder):
         with ThreadPoolExecutor(1) as pool:  # the disk and the processor are busy at once
-            flushed = pool.submit(_flush, folder / PROGRAM_FILE)
+            flushed = pool.submit(flush, folder / PROGRAM_FILE)
             size, digest = hash_file(folder / PROGRAM_FILE)
             flushed.result()
-        (folder / HASH_FILE).write_bytes(bytes.fromhex(digest))
-        _flush(folder / HASH_FILE)
+        write_new(folder / HASH_FILE, bytes.fromhex(digest))
     return WrittenAsset(root=folder, program_bytes=size, program_sha256=digest)
 
 
 def write_description(folder: Path, metadata: AssetMetadata) -> None:
     """Write what the asset in ``folder`` says of itself: with its program it is whole then."""
     with writing(folder):
-        (folder / METADATA_FILE).write_bytes(dump_canonical(metadata.as_json()))
-        _flush(folder / METADATA_FILE)
+        write_new(folder / METADATA_FILE, dump_canonical(metadata.as_json()))
         fsync_folder(folder)
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb+") as handle:
-        os.fsync(handle.fileno())

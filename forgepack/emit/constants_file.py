@@ -13,11 +13,11 @@ import numpy as np
 
 from forgepack.coreai_backend.constants import payload_bytes
 from forgepack.coreai_backend.placeholders import SMALLEST
+from forgepack.disk.files import opened
 from forgepack.emit.constant_spec import ConstantSpec, Narrowing, Sources
 from forgepack.emit.describe import gather
 from forgepack.errors import InternalError
 from forgepack.geometry import Shape
-from forgepack.staging import writing
 
 _ALIGNMENT = 4096
 
@@ -63,9 +63,7 @@ def store_constants(
     Two threads compute them; the file may exist, its other bytes stay. Raises NumericsError for a value that does not
     fit, OutputError when the disk refuses.
     """
-    with writing(path):
-        path.touch()
-    with writing(path), path.open("rb+") as handle:
+    with opened(path) as handle:
         store = _Store(descriptor=handle.fileno(), sources=sources, note=note)
         stored = gather(*(partial(store.write, spec, places[spec.role]) for spec in specs))
     return {constant.role: constant for constant in stored}

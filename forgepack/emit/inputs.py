@@ -53,6 +53,20 @@ def input_states(inputs: EmitInputs) -> tuple[FileState, ...]:
     return file_states(paths + ([] if head is None else [head.path]))
 
 
+def input_places(inputs: EmitInputs) -> dict[str, Path | None]:
+    """Return role -> folder of everything that is read: no output may stand there."""
+    paths = inputs.target.paths
+    parts = {
+        "the target's model": paths.model,
+        "the target's build": paths.build,
+        "the target's export": paths.export,
+    }
+    return {
+        "the quantized drafter": inputs.quant.tensors.path.parent,
+        "the checkpoint": inputs.checkpoint.root,
+    } | parts
+
+
 def input_bytes(inputs: EmitInputs) -> int:
     """Return about how many bytes ``identify`` will read, for the display of progress."""
     paths = inputs.target.paths

@@ -5,9 +5,6 @@ Every byte of the inputs is judged meanwhile; nothing is published, or said of t
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,11 +17,14 @@ from forgepack.artifacts.checkpoint import CONFIG_FILE, Checkpoint
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.state import require_unchanged
-from forgepack.artifacts.tree import fsync_folder, walk
+from forgepack.artifacts.tree import walk
 from forgepack.canonical import dump_canonical
 from forgepack.coreai_backend.asset_writer import FIXED_DATE, WrittenAsset, seal_program
 from forgepack.coreai_backend.availability import require_coreai
 from forgepack.coreai_backend.constants import payload_bytes
+from forgepack.disk.failures import writing
+from forgepack.disk.files import fsync_folder, make_folder, write_new
+from forgepack.disk.folders import locked_work, publish, remove_work, scratch_folder
 from forgepack.emit.author import Author, AuthoredProgram, open_author
 from forgepack.emit.constant_spec import ConstantSpec, Narrowing
 from forgepack.emit.constants_file import StoredConstant, comes_late, lay_out, narrowings, store_constants
@@ -35,6 +35,7 @@ from forgepack.emit.inputs import (
     Identity,
     identify,
     input_bytes,
+    input_places,
     input_states,
     package_sources,
 )
@@ -48,7 +49,6 @@ from forgepack.emit.sidecar_content import (
 from forgepack.emit.table import constant_table
 from forgepack.geometry import Geometry, codebook_tensors
 from forgepack.profile import Profile, Recipe
-from forgepack.staging import locked_work, publish, remove_work, writing
 
 SELECTOR_FILE = "selector.safetensors"
 _STAGE = "stage-"
@@ -127,28 +127,25 @@ def emit_package(
     for values that float16 can't hold, OutputError when writing fails, PlatformError where Core AI is missing.
     """
     require_coreai()
-    with locked_work(out, force=force) as work, ThreadPoolExecutor(1) as pool:
-        _remove_dead_stages(work)
-        meter = Meter(total=input_bytes(inputs) + plan_package(profile).payload_bytes, report=report)
+    plan, read = plan_package(profile), input_places(inputs)
+    with (
+        locked_work(out, force=force, inputs=read, needed=plan.disk_bytes) as work,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        meter = Meter(total=input_bytes(inputs) + plan.payload_bytes, report=report)
         states = input_states(inputs)
         meter.begin("check inputs")
         proof = pool.submit(identify, inputs, profile, note=meter.count)
         job = _Job(inputs=inputs, profile=profile, proof=proof, meter=meter)
         try:
-            with writing(work), tempfile.TemporaryDirectory(prefix=_STAGE, dir=work) as stage:
-                result = job.write(Path(stage), created)
+            with scratch_folder(work, _STAGE) as stage:
+                result = job.write(stage, created)
                 require_unchanged(states)
-                publish(Path(stage) / "package", out)
+                publish(stage / "package", out)
         finally:
             remove_work(work)
             proof.result()  # what is wrong with the inputs is told rather than what came of it
     return replace(result, root=out, asset=out / result.asset, sidecar_file=out / result.sidecar_file)
-
-
-def _remove_dead_stages(work: Path) -> None:
-    """Remove what killed runs left; a child of theirs may still be about to end, and keep some of it for the next."""
-    for path in work.glob(f"{_STAGE}*"):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 class Meter:
@@ -186,8 +183,7 @@ class _Job:
     def write(self, stage: Path, created: int) -> EmitResult:
         """Write the whole package into ``stage/package``."""
         root, profile = stage / "package", self.profile
-        with writing(root):
-            root.mkdir()
+        make_folder(root)
         recipe = deployed_recipe(profile, self.inputs.quant.report.mask_scale)
         table = constant_table(profile.geometry, recipe)
         asset_root = root / f"{profile.package}.aimodel"
@@ -209,7 +205,7 @@ class _Job:
         )
         bound = sidecar(profile, identity, content)
         sidecar_file = root / f"{profile.package}.json"
-        _write(sidecar_file, dump_canonical(bound))
+        write_new(sidecar_file, dump_canonical(bound))
         with writing(root):
             fsync_folder(root)
         return EmitResult(
@@ -253,14 +249,14 @@ def _copy_files(root: Path, checkpoint: Checkpoint, geometry: Geometry) -> None:
     for name in (CONFIG_FILE, *LICENCE_FILES):
         locked = checkpoint.lock.file(name)
         assert locked is not None, "a lock covers every file of its profile"
-        _write(root / name, read_bounded(checkpoint.root / name, locked.bytes))
+        write_new(root / name, read_bounded(checkpoint.root / name, locked.bytes))
     _write_selector(root / SELECTOR_FILE, checkpoint, geometry)
 
 
 def _write_source(root: Path, checkpoint: Checkpoint, profile: Profile, identity: Identity) -> None:
     """Write the record of where the drafter comes from."""
     files = {file.path: {"bytes": file.bytes, "sha256": file.sha256} for file in checkpoint.lock.files}
-    _write(root / SOURCE_FILE, dump_canonical(source_record(profile, identity, files)))
+    write_new(root / SOURCE_FILE, dump_canonical(source_record(profile, identity, files)))
 
 
 def _write_selector(path: Path, checkpoint: Checkpoint, geometry: Geometry) -> None:
@@ -272,10 +268,3 @@ def _write_selector(path: Path, checkpoint: Checkpoint, geometry: Geometry) -> N
     with writing(path), SafetensorsWriter(path, {n: ("BF16", shape) for n, shape in tensors.items()}, {}) as writer:
         for name in tensors:
             writer.write(name, checkpoint.stored(name))
-
-
-def _write(path: Path, data: bytes) -> None:
-    with writing(path), path.open("wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())

@@ -22,6 +22,7 @@ from forgepack.artifacts.locked import refuse_known_bad
 from forgepack.errors import CorruptError, HubError, IdentityError, MissingError, UnreadableError, UsageError
 from forgepack.hub.bring import Job, bring_files, make_report, plan_files
 from forgepack.hub.client import Answer, HubFile
+from forgepack.hub.fetch import check_out
 from forgepack.hub.part import HEAD_BYTES
 from forgepack.hub.plan import check_pin
 from forgepack.hub.report import Action, Effects, FetchReport, FileReport, Progress, RetryPolicy
@@ -75,6 +76,8 @@ def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
     if not request.source.is_dir():
         hint = "name the folder that holds the checkpoint's config.json and model.safetensors"
         raise UsageError("there is no such folder", where=str(request.source), hint=hint, code="no-folder")
+    if request.out is not None:
+        check_out(request.out, request.source)
     names = _present(request)
     _refuse_recorded_commit(request.source, names, commit)
     _check_content(request, names)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.lock import CheckpointLock, LockedFile, make_lock
+from forgepack.disk.space import closest_folder, demand_space
 from forgepack.hub.client import HubFile
-from forgepack.hub.plan import Item, check_record, check_space, make_plan, needed_bytes
+from forgepack.hub.plan import Item, check_record, make_plan, needed_bytes
 from forgepack.hub.report import Action, Effects, FetchReport, FileReport, Phase, Progress, RetryPolicy
 from forgepack.hub.staging import Staging, hold_staging
 from forgepack.hub.transfer import Source, Transfer
@@ -41,9 +42,9 @@ def bring_files(
     """Bring ``wanted`` from ``source`` into the folder, then the lock; on an error what has landed waits in parts."""
     with hold_staging(job.out) as staging:
         staging.sweep(wanted)
-        items = make_plan(wanted, job.out, force=job.force, effects=effects)
+        items = make_plan(wanted, job.out, force=job.force, profile=job.profile, effects=effects)
         needed, free = needed_bytes(items), effects.free(job.out)
-        check_space(needed, free, job.out)
+        demand_space(needed, free, job.out)
         phase: Phase = "copy" if job.adopted else "download"
         transfer = Transfer(source, job.profile, effects=effects, policy=policy, phase=phase)
         done = [_land(item, staging, transfer, job) for item in items]
@@ -73,7 +74,7 @@ def _land(item: Item, staging: Staging, transfer: Transfer, job: Job) -> FileRep
 
 def plan_files(job: Job, wanted: list[HubFile], effects: Effects) -> FetchReport:
     """Report what ``bring_files`` would do; nothing is written."""
-    items = make_plan(wanted, job.out, force=job.force, effects=effects)
+    items = make_plan(wanted, job.out, force=job.force, profile=job.profile, effects=effects)
     files = [
         FileReport(
             path=i.file.path,
@@ -83,8 +84,9 @@ def plan_files(job: Job, wanted: list[HubFile], effects: Effects) -> FetchReport
         )
         for i in items
     ]
-    folder = next(p for p in (job.out.absolute(), *job.out.absolute().parents) if p.exists())
-    return make_report(job, files, lock=None, needed=needed_bytes(items), free=effects.free(folder))
+    folder = job.out if job.out.is_dir() else closest_folder(job.out)
+    needed, free = needed_bytes(items), effects.free(folder)
+    return make_report(job, files, lock=None, needed=needed, free=free)
 
 
 def verified_report(job: Job, lock: CheckpointLock) -> FetchReport:

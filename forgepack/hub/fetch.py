@@ -8,14 +8,16 @@ from pathlib import Path
 
 from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
 from forgepack.artifacts.locked import Difference, byte_differences, refuse_differences, refuse_known_bad
+from forgepack.disk.failures import writing
+from forgepack.disk.places import check_ground, check_inputs
 from forgepack.errors import CorruptError, IdentityError, MissingError, OutputError, UsageError
 from forgepack.hub.bring import Job, bring_files, plan_files, verified_report
 from forgepack.hub.client import Answer, HubClient, HubFile, HubSettings
-from forgepack.hub.part import writing
 from forgepack.hub.plan import check_pin, check_record, select_files
 from forgepack.hub.report import Effects, FetchReport, Progress, RetryPolicy
 from forgepack.hub.retry import ask_again
 from forgepack.hub.revision import check_revision
+from forgepack.hub.staging import STAGING_NAME, hold_staging
 from forgepack.profile import Profile
 
 
@@ -64,10 +66,11 @@ def fetch_checkpoint(
             return client.name_commit(profile.hub.repo, revision)
 
     commit = check_revision(request.revision, profile, look_up)
-    _check_out(request.out)
+    check_out(request.out)
     old = _old_lock(request, commit)
     job = Job(profile=profile, out=request.out, commit=commit, force=request.force, old=old)
     if old is not None and not _differences(request, old, effects) and _covers(old, profile):
+        _tidy(request)
         return verified_report(job, old)
     policy = policy or RetryPolicy()
     with HubClient(settings) as client:
@@ -80,6 +83,13 @@ def fetch_checkpoint(
             return plan_files(job, wanted, effects)
         source = PinnedSource(client=client, repo=profile.hub.repo, commit=commit)
         return bring_files(job, wanted, source=source, effects=effects, policy=policy)
+
+
+def _tidy(request: FetchRequest) -> None:
+    """Remove what a run left that was killed after it had locked the folder."""
+    if (request.out / STAGING_NAME).is_dir() and not request.dry_run:
+        with hold_staging(request.out) as staging:
+            staging.sweep(())
 
 
 def verify_checkpoint(request: FetchRequest, effects: Effects) -> FetchReport:
@@ -103,7 +113,10 @@ def verify_checkpoint(request: FetchRequest, effects: Effects) -> FetchReport:
     return verified_report(Job(profile=request.profile, out=request.out, commit=commit), lock)
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path, source: Path | None = None) -> None:
+    """Raise where no checkpoint may be written: the ground of others, ``source`` itself, or what is no folder."""
+    check_ground(out)
+    check_inputs(out, {"the folder that is adopted": source})
     with writing(out):
         if out.exists() and not out.is_dir():
             raise OutputError(

@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
 from forgepack.artifacts.files import CHUNK, open_regular, sniff
-from forgepack.errors import OutputError
+from forgepack.disk.failures import writing
 from forgepack.hub.client import HubFile
 
 HEAD_BYTES = 512
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError of writing ``path`` into OutputError: ``disk-full``, ``not-writable`` or ``write-failed``."""
-    try:
-        yield
-    except OSError as err:
-        code, hint = "write-failed", "check the disk"
-        if err.errno in _FULL:
-            code, hint = "disk-full", "free space, then run the same command: it resumes"
-        elif err.errno in _FORBIDDEN:
-            code, hint = "not-writable", "choose an --out that this user may write"
-        raise OutputError(
-            "the output could not be written",
-            where=str(err.filename or path),
-            found=err.strerror,
-            hint=hint,
-            code=code,
-        ) from err
 
 
 class ContentHash:

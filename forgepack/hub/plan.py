@@ -15,7 +15,7 @@ from forgepack.errors import HubError, IdentityError, MissingError, OutputError,
 from forgepack.hub.client import HubFile
 from forgepack.hub.part import hash_content
 from forgepack.hub.report import Effects, Progress
-from forgepack.hub.staging import STAGING_NAME, part_name
+from forgepack.hub.staging import STAGING_NAME, part_name, replaceable
 from forgepack.profile import Profile
 
 
@@ -88,17 +88,19 @@ def check_record(files: Iterable[tuple[str, int, str | None]], lock: CheckpointL
             )
 
 
-def make_plan(files: Iterable[HubFile], out: Path, *, force: bool, effects: Effects) -> list[Item]:
+def make_plan(files: Iterable[HubFile], out: Path, *, force: bool, profile: Profile, effects: Effects) -> list[Item]:
     """Look at what lies in ``out`` (every present file is hashed) and return one Item a file.
 
     A file that is there with other bytes is never overwritten: IdentityError (``out-differs``) lists all of them,
-    unless ``force``.
+    unless ``force``; and UsageError (``foreign``) those that no lock of this tool lists, ``force`` or not.
     """
-    items, wrong = [], []
+    items, wrong, foreign = [], [], []
+    ours = replaceable(out, profile)
     for file in files:
         sha256, difference = _look(out, file, effects)
         if difference is not None:
             wrong.append(f"{file.path}: {difference}")
+            foreign += [] if file.path in ours else [file.path]
         items.append(Item(file=file, sha256=sha256, waiting=_waiting(out, file)))
     if wrong and not force:
         raise IdentityError(
@@ -107,6 +109,15 @@ def make_plan(files: Iterable[HubFile], out: Path, *, force: bool, effects: Effe
             found="; ".join(wrong),
             hint="choose another --out, or replace them with --force",
             code="out-differs",
+        )
+    if foreign:
+        raise UsageError(
+            "the folder holds files of the checkpoint's names that forgepack did not write",
+            where=str(out / foreign[0]),
+            expected="only files that a lock of forgepack lists",
+            found=", ".join(foreign),
+            hint="move them away if they are of value, or name another --out",
+            code="foreign",
         )
     return items
 
@@ -151,16 +162,3 @@ def _waiting(out: Path, file: HubFile) -> int:
 def needed_bytes(items: Iterable[Item]) -> int:
     """Return the bytes of disk that the downloads still take."""
     return sum(item.file.size - item.waiting for item in items if item.sha256 is None)
-
-
-def check_space(needed: int, free: int, out: Path) -> None:
-    """Raise OutputError (``disk-full``) when the downloads can't fit."""
-    if needed > free:
-        raise OutputError(
-            "the disk has too little space",
-            where=str(out),
-            expected=f"{needed} bytes free",
-            found=f"{free} bytes free",
-            hint="free space or choose another --out, then run the same command",
-            code="disk-full",
-        )

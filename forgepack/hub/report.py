@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from forgepack.artifacts.lock import CheckpointLock
+from forgepack.disk.space import free_bytes
 
 Phase = Literal["list", "check", "download", "copy", "retry", "publish"]
 Action = Literal["kept", "verified", "downloaded", "resumed", "copied", "adopted", "planned"]
@@ -31,11 +31,6 @@ class Progress:
 
 def _ignore(_: Progress) -> None:
     """Drop a progress report."""
-
-
-def free_bytes(folder: Path) -> int:
-    """Return the bytes that this user may still write to the folder's file system."""
-    return shutil.disk_usage(folder).free
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

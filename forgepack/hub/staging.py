@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, write_lock
-from forgepack.artifacts.tree import fsync_folder
+from forgepack.disk.failures import writing
+from forgepack.disk.files import fsync_folder, make_folder, move_file, remove_file
+from forgepack.disk.locks import LOCK, held
+from forgepack.disk.records import listed_by_lock
 from forgepack.errors import OutputError
 from forgepack.hub.client import HubFile
-from forgepack.hub.part import writing
+from forgepack.profile import Profile
 
 STAGING_NAME = ".forgepack-fetch"
-_RUN_LOCK = "lock"
+# The lock of a folder whose files are being replaced: no reader takes the folder for complete meanwhile.
+REPLACED = "replaced.lock.json"
 
 
 class Staging:
@@ -37,40 +40,58 @@ class Staging:
 
     def sweep(self, files: Iterable[HubFile]) -> None:
         """Remove whatever an earlier run left and this one does not want."""
-        wanted = {part_name(f) for f in files} | {_RUN_LOCK}
+        wanted = {part_name(f) for f in files} | {LOCK, REPLACED}
         with writing(self.folder):
             for item in sorted(self.folder.iterdir()):
                 if item.name not in wanted and not item.is_dir():
-                    item.unlink()
+                    remove_file(item)
 
     def publish(self, files: Iterable[HubFile], lock: CheckpointLock) -> None:
-        """Move complete parts to their names, then write the lock: killed in between, no lock says complete."""
-        moved = list(files)
+        """Move complete parts to their names, then write the lock: killed in between, no lock says complete.
+
+        A lock that was there waits in the staging folder: it says which files the next run may replace.
+        """
+        moved, standing = list(files), self.out / LOCK_NAME
         with writing(self.out):
-            if moved:
-                (self.out / LOCK_NAME).unlink(missing_ok=True)
+            if moved and os.path.lexists(standing):
+                standing.replace(self.folder / REPLACED)
                 fsync_folder(self.out)
             for file in moved:
                 final = self.out / file.path
                 _make_folder(final.parent, self.out)
-                self.part(file).rename(final)
-                fsync_folder(final.parent)
+                move_file(self.part(file), final)
         write_lock(self.out, lock)
+        remove_file(self.folder / REPLACED)
 
     def remove(self) -> None:
         """Remove the folder, unless parts with bytes wait in it for the next run."""
-        with suppress(OSError):
+        with suppress(OSError, OutputError):
+            if (self.out / LOCK_NAME).exists():
+                remove_file(self.folder / REPLACED)
             for item in self.folder.glob("*.part"):
                 if item.lstat().st_size == 0:
-                    item.unlink()
-            if not any(item.name != _RUN_LOCK for item in self.folder.iterdir()):
-                (self.folder / _RUN_LOCK).unlink(missing_ok=True)
+                    remove_file(item)
+            if not any(item.name != LOCK for item in self.folder.iterdir()):
+                remove_file(self.folder / LOCK)
                 self.folder.rmdir()
+
+
+def replaceable(out: Path, profile: Profile) -> frozenset[str]:
+    """Return the files of a checkpoint folder that --force may replace: those that a lock of this tool lists.
+
+    The lock that stands there counts, and one that a run that was killed has set aside; of one that can't be read,
+    the profile's files.
+    """
+    names: set[str] = set()
+    for path in (out / LOCK_NAME, out / STAGING_NAME / REPLACED):
+        if path.is_file() and not path.is_symlink():
+            names |= listed_by_lock(path) or {*profile.hub.files, *profile.hub.optional_files}
+    return frozenset(names)
 
 
 def _make_folder(folder: Path, out: Path) -> None:
     """Make a folder below ``out``; a link that leads out of it is refused."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, parents=True)
     if not folder.resolve().is_relative_to(out.resolve()):
         raise OutputError("a link leads out of the output folder", where=str(folder), code="not-writable")
 
@@ -87,61 +108,21 @@ def hold_staging(out: Path) -> Iterator[Staging]:
     On exit an empty staging folder is removed, and ``out`` itself if this run made it and left it empty.
     """
     fresh = not out.exists()
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
+    make_folder(out, parents=True)
     staging = Staging(out)
-    fd = _hold(staging.folder)
-    try:
-        yield staging
-    finally:
-        staging.remove()
-        os.close(fd)
-        if fresh:
-            with suppress(OSError):
-                out.rmdir()
-
-
-def _hold(folder: Path) -> int:
-    """Return a locked descriptor of the run lock; its file may vanish while its owner ends, so look twice."""
-    path = folder / _RUN_LOCK
-    with writing(folder):
-        for _ in range(100):
-            folder.mkdir(exist_ok=True)
-            if not stat.S_ISDIR(folder.lstat().st_mode):
-                raise OutputError(
-                    "a link stands where the staging folder must be", where=str(folder), code="not-writable"
-                )
-            with suppress(FileNotFoundError):
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-                if not _lock(fd):
-                    os.close(fd)
-                    break
-                if _same_file(fd, path):
-                    return fd
-                os.close(fd)
-    raise OutputError(
+    busy = OutputError(
         "another run of forgepack fetch writes into the folder",
-        where=str(folder.parent),
+        where=str(out),
         hint="wait for it to end, or choose another --out",
         code="out-busy",
     )
-
-
-def _lock(fd: int) -> bool:
-    import fcntl
-
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        os.close(fd)
-        raise
-    return True
-
-
-def _same_file(fd: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(fd), path.lstat())
-    except FileNotFoundError:
-        return False
+        with held(staging.folder, busy=busy):
+            try:
+                yield staging
+            finally:
+                staging.remove()
+    finally:
+        if fresh:
+            with suppress(OSError):
+                out.rmdir()

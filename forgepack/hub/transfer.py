@@ -9,6 +9,7 @@ from typing import Protocol
 
 from forgepack.artifacts.lock import LockedFile
 from forgepack.artifacts.locked import refuse_known_bad
+from forgepack.disk.files import remove_file
 from forgepack.errors import HubError, IdentityError
 from forgepack.hub.client import Answer, HubFile
 from forgepack.hub.faults import RangeRefusedError, TransientHubError
@@ -68,7 +69,7 @@ class Transfer:
             try:
                 self._judge(part)
             except (HubError, IdentityError):
-                path.unlink(missing_ok=True)
+                remove_file(path)
                 raise
             part.flush()
             return Landed(sha256=part.content.sha256, received=self._received, kept=kept)
@@ -135,7 +136,7 @@ class Transfer:
         part.head = part.head or first[:HEAD_BYTES]
         self._refuse_wrong_kind(part)
         short = length < part.file.size
-        part.path.unlink(missing_ok=True)
+        remove_file(part.path)
         raise HubError(
             f"the hub sends a file that is {'shorter' if short else 'longer'} than its record",
             where=part.file.path,
@@ -151,7 +152,7 @@ class Transfer:
         code = {"an HTML page": "hub-html", "a Git LFS pointer": "hub-lfs-pointer"}.get(kind or "")
         if kind is None or code is None:
             return
-        part.path.unlink(missing_ok=True)
+        remove_file(part.path)
         pointer = part.head.decode("utf-8", "replace").split() if code == "hub-lfs-pointer" else []
         oid = next((w for w in pointer if w.startswith("sha256:")), "")
         raise HubError(

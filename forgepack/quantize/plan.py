@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.safetensors_file import DTYPES
+from forgepack.disk.space import free_bytes
 from forgepack.geometry import quant_tensors
 from forgepack.profile import Profile
 from forgepack.quantize.recipe import Options
@@ -34,15 +34,19 @@ def plan(sources: Sources, out: Path, profile: Profile, options: Options) -> Pla
     """Count what ``quantize`` would do with these inputs; nothing is written."""
     rows = chosen_rows(sources, split_sequences(sources), profile)
     steps = make_steps(profile.geometry, rows, gptq=options.method == "gptq")
-    specs = quant_tensors(profile.geometry).values()
-    payload = sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in specs)
     return Plan(
         steps=steps,
         rows=rows,
         memory=max(step.memory for step in steps),
-        disk=2 * payload,
-        disk_free=shutil.disk_usage(out.parent).free,
+        disk=disk_bytes(profile),
+        disk_free=free_bytes(out.parent),
     )
+
+
+def disk_bytes(profile: Profile) -> int:
+    """Return the bytes that a run writes before its output stands: each matrix by itself, and all of them joined."""
+    specs = quant_tensors(profile.geometry).values()
+    return 2 * sum(math.prod(shape) * DTYPES[dtype].itemsize for dtype, shape in specs)
 
 
 def chosen_rows(sources: Sources, split: Split, profile: Profile) -> Rows:

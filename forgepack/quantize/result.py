@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
-from forgepack.artifacts.tree import fsync_folder
 from forgepack.canonical import dump_canonical, dump_compact
+from forgepack.disk.failures import writing
+from forgepack.disk.files import make_folder, move_file, write_file
+from forgepack.disk.folders import remove_folder
 from forgepack.errors import ForgepackError, InternalError
 from forgepack.geometry import Geometry, quant_tensors
-from forgepack.staging import write_file, writing
 
 KEY_FILE = "key.json"
 _PARTS = "parts"
@@ -45,14 +46,13 @@ class Parts:
 
     def save(self, result: MatrixResult) -> None:
         """Write a finished matrix: temporary file, fsync, rename."""
-        temporary = self.folder / "part.tmp"
+        temporary = self.folder / "part.tmp"  # one at a time, under the work folder's lock
         metadata = {"report": dump_compact(result.report).decode("utf-8")}
         with writing(temporary):
             with SafetensorsWriter(temporary, self._specs(result.name), metadata) as writer:
                 for suffix, array in result.tensors.items():
                     writer.write(f"{result.name}.{suffix}", np.asarray(array))
-            temporary.replace(self.path(result.name))
-            fsync_folder(self.folder)
+            move_file(temporary, self.path(result.name))
 
     def load(self, name: str) -> tuple[SafetensorsFile, dict[str, Any]] | None:
         """Return a finished matrix's tensors and report, or None when there is none that can be read."""
@@ -81,13 +81,11 @@ class Parts:
 
 def open_parts(work: Path, key: Mapping[str, Any], geometry: Geometry) -> Parts:
     """Return the parts of an earlier run of the same ``key`` (inputs and recipe), or an empty folder for new ones."""
-    import shutil
-
     folder, wanted = work / _PARTS, dump_canonical(key)
     with writing(work):
         known = (work / KEY_FILE).read_bytes() if (work / KEY_FILE).exists() else b""
         if known != wanted:
-            shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(exist_ok=True)
+            remove_folder(folder)
+        make_folder(folder)
     write_file(work / KEY_FILE, wanted)
     return Parts(folder=folder, geometry=geometry)

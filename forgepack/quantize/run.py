@@ -18,6 +18,9 @@ from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.state import require_unchanged
 from forgepack.artifacts.traces import TraceSet
 from forgepack.canonical import dump_canonical
+from forgepack.disk.failures import writing
+from forgepack.disk.files import write_new
+from forgepack.disk.folders import fresh_folder, locked_work, publish, remove_work
 from forgepack.drafter.batch import BlockBatch, SequenceBlocks, embed, make_batch
 from forgepack.drafter.context import fuse
 from forgepack.drafter.forward import Forward
@@ -28,7 +31,7 @@ from forgepack.profile import Profile
 from forgepack.quantize.calibrate import Calibrator
 from forgepack.quantize.judge import Outputs, finish_report
 from forgepack.quantize.matrix import MatrixQuantizer
-from forgepack.quantize.plan import chosen_rows
+from forgepack.quantize.plan import chosen_rows, disk_bytes
 from forgepack.quantize.progress import Counter, Progress
 from forgepack.quantize.recipe import Options, calibration_scale, file_metadata, recipe_json
 from forgepack.quantize.report import make_report, run_key
@@ -40,11 +43,11 @@ from forgepack.quantize.sources import (
     identify,
     input_json,
     require_finite,
+    source_places,
     source_states,
     split_sequences,
 )
 from forgepack.quantize.steps import make_steps
-from forgepack.staging import locked_work, publish, remove_work, write_file, writing
 
 Rows = npt.NDArray[np.float16]
 
@@ -72,7 +75,8 @@ def quantize(
     together, NumericsError for values that can't be computed with, OutputError when writing fails.
     """
     recipe = recipe_json(options, profile)
-    with locked_work(out, force=options.force) as work:
+    needed = disk_bytes(profile)
+    with locked_work(out, force=options.force, inputs=source_places(sources), needed=needed) as work:
         states = source_states(sources)
         split = split_sequences(sources)
         check_rows(sources, split)
@@ -159,22 +163,17 @@ class _Job:
 
 def _assemble(work: Path, parts: Parts, names: list[str], metadata: dict[str, str]) -> Path:
     """Copy all parts into the final file, in a folder that is published whole."""
-    import shutil
-
-    staged = work / "out"
-    with writing(work):
-        shutil.rmtree(staged, ignore_errors=True)
-        staged.mkdir()
-        with SafetensorsWriter(staged / QUANT_FILE, quant_tensors(parts.geometry), metadata) as writer:
-            for name in names:
-                tensors, _ = parts.require(name)
-                for tensor in tensors.tensors:
-                    writer.write(tensor, tensors.array(tensor))
+    staged = fresh_folder(work / "out")
+    with writing(work), SafetensorsWriter(staged / QUANT_FILE, quant_tensors(parts.geometry), metadata) as writer:
+        for name in names:
+            tensors, _ = parts.require(name)
+            for tensor in tensors.tensors:
+                writer.write(tensor, tensors.array(tensor))
     return staged
 
 
 def _report(staged: Path, matrices: dict[str, Any], key: dict[str, Any], options: Options) -> dict[str, Any]:
     output = hash_file(staged / QUANT_FILE)
     report = make_report(key, matrices, method=options.method, output=output)
-    write_file(staged / REPORT_FILE, dump_canonical(report))
+    write_new(staged / REPORT_FILE, dump_canonical(report))
     return report

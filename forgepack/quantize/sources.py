@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,19 @@ class Split:
 
     calibration: tuple[int, ...]
     held_out: tuple[int, ...]
+
+
+def source_places(sources: Sources) -> dict[str, Path | None]:
+    """Return role -> place of everything that is read: no output may stand there."""
+    paths = sources.target.paths
+    return {
+        "the checkpoint": sources.checkpoint.root,
+        "the traces": sources.traces.path,
+        "the held-out traces": None if sources.held_out is None else sources.held_out.path,
+        "the target's model": paths.model,
+        "the target's build": paths.build,
+        "the target's export": paths.export,
+    }
 
 
 def split_sequences(sources: Sources) -> Split:

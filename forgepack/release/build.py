@@ -14,6 +14,7 @@ from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.target import read_target
 from forgepack.artifacts.traces import read_traces
+from forgepack.disk.files import make_folder, write_file
 from forgepack.emit.describe import describe_file
 from forgepack.emit.inputs import EmitInputs
 from forgepack.emit.package import emit_package
@@ -31,10 +32,10 @@ from forgepack.release.build_lock import (
     tool,
     write_build_lock,
 )
+from forgepack.release.build_places import check_places
 from forgepack.release.bundle import make_bundle
 from forgepack.release.inventory import BundleInputs
 from forgepack.release.recipe import BuildRecipe, describe_inputs
-from forgepack.staging import write_file, writing
 from forgepack.verify.engine import verify
 from forgepack.verify.report import Report
 from forgepack.verify.sources import Sources as PairSources
@@ -107,8 +108,8 @@ class _Build:
     def run(self) -> BuildResult:
         """Run the steps in their order, the lock last."""
         recipe = self.recipe
-        with writing(recipe.work):
-            recipe.work.mkdir(parents=True, exist_ok=True)
+        check_places(recipe, force=self.force or self._ours())
+        make_folder(recipe.work, parents=True)
         inputs = describe_inputs(recipe, self._fetch())
         if self.locked and self.old is not None:
             found = {**inputs, "tool": tool()}
@@ -138,8 +139,7 @@ class _Build:
         if self.recipe.offline:
             report = hub.verify_checkpoint(request, self.world.effects)
         else:
-            with writing(self.recipe.checkpoint):
-                self.recipe.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.recipe.checkpoint.parent, parents=True)
             report = hub.fetch_checkpoint(request, settings=self.world.settings, effects=self.world.effects)
         kept = all(file.action in ("kept", "verified") for file in report.files)
         self.outcomes["fetch"] = "up to date" if kept else "made"
@@ -211,8 +211,7 @@ class _Build:
             named={"drafter": "drafter", "quant": "quant", "checkpoint": "checkpoint", "target": "target"},
         )
         self.report = verify(Pair(sources, recipe.profile, recipe.depth), strict=recipe.strict)
-        with writing(recipe.reports):
-            recipe.reports.mkdir(exist_ok=True)
+        make_folder(recipe.reports)
         write_file(recipe.reports / REPORT_FILE, self.world.render(self.report))
         return "made" if self.report.verdict == "pass" else "refused"
 
@@ -226,8 +225,7 @@ class _Build:
             documents=recipe.documents,
             export=recipe.export,
         )
-        with writing(recipe.output):
-            recipe.output.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(recipe.output.parent, parents=True)
         make_bundle(
             inputs,
             recipe.output,

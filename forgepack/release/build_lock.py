@@ -17,10 +17,10 @@ from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.tree import walk
 from forgepack.canonical import digest_json, dump_canonical, parse_object
 from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
+from forgepack.disk.files import write_file
 from forgepack.document import DocumentKind
 from forgepack.emit.describe import describe_file, differences
 from forgepack.errors import CorruptError, IdentityError, MissingError, UsageError
-from forgepack.staging import write_file
 
 LOCK_FILE = "forgepack.lock"
 KIND = DocumentKind(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,20 +20,21 @@ from forgepack.artifacts.release_json import (
 )
 from forgepack.artifacts.release_record import RECORD_FILE, SUMS_FILE, release_record, render_sums
 from forgepack.artifacts.target import read_manifest
-from forgepack.artifacts.tree import fsync_folder
 from forgepack.canonical import dump_canonical, parse_object, sha256_hex
-from forgepack.errors import ForgepackError, IdentityError, OutputError, PlatformError, UnreadableError
+from forgepack.disk.failures import writing
+from forgepack.disk.files import fsync_folder, make_folder, new_file, write_new
+from forgepack.disk.folders import fresh_folder, locked_work, publish, remove_work
+from forgepack.disk.space import SPARE
+from forgepack.errors import ForgepackError, IdentityError, PlatformError, UnreadableError
 from forgepack.profile import Profile
 from forgepack.release.documents import compose_documents, modification_notice
 from forgepack.release.inventory import BundleInputs, Inventory, PlannedFile, take_inventory
-from forgepack.staging import locked_work, publish, remove_work, writing
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
 from forgepack.verify.hashing import FileDigest
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import absolute
 
-_SPARE = 16 << 20
 _SHOWN = 8
 
 
@@ -84,13 +83,9 @@ def make_bundle(
     when writing fails, UsageError for an existing output without ``force``.
     """
     inventory = take_inventory(inputs)
-    with locked_work(out, force=force) as work:
+    with locked_work(out, force=force, inputs=inputs.places(), needed=disk_bytes(inventory)) as work:
         try:
-            stage = absolute(work) / "stage"  # digests are known by absolute path
-            with writing(work):
-                shutil.rmtree(stage, ignore_errors=True)
-                stage.mkdir()
-            check_space(inventory.bytes, out)
+            stage = fresh_folder(absolute(work) / "stage")  # digests are known by absolute path
             job = _Job(inputs=inputs, profile=profile, stage=stage, listener=listener)
             files = job.fill(inventory)
             report = job.judge(files, depth)
@@ -107,19 +102,9 @@ def make_bundle(
     )
 
 
-def check_space(needed: int, out: Path) -> None:
-    """Raise OutputError (``disk-full``) when the bundle can't fit beside ``out``."""
-    with writing(out):
-        free = shutil.disk_usage(out.parent).free
-    if needed + _SPARE > free:
-        raise OutputError(
-            "the disk has too little space",
-            where=str(out),
-            expected=f"{needed + _SPARE} bytes free",
-            found=f"{free} bytes free",
-            hint="free space, choose another --out, or leave the export out with --no-export",
-            code="disk-full",
-        )
+def disk_bytes(inventory: Inventory) -> int:
+    """Return the bytes that a bundle takes beside its place."""
+    return inventory.bytes + SPARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,11 +160,7 @@ class _Job:
         return ReleaseFile(path=file.path, component=file.component, bytes=file.bytes, sha256=sha256, notice=notice)
 
     def _written(self, name: str, data: bytes) -> ReleaseFile:
-        path = self.stage / name
-        with writing(path), path.open("wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
+        write_new(self.stage / name, data)
         component = DOCUMENTATION if name in DOCUMENTS else ""
         return ReleaseFile(path=name, component=component, bytes=len(data), sha256=sha256_hex(data))
 
@@ -242,18 +223,14 @@ def copy_hashed(file: PlannedFile, out: Path, note: Callable[[int], None]) -> st
     ``note`` gets the bytes just copied.
     """
     digest, size = hashlib.sha256(), 0
-    with writing(out):  # closing may fail, too
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("wb") as target, open_regular(file.source) as source:
-            while chunk := source.read(CHUNK):
-                digest.update(chunk)
-                size += len(chunk)
-                with writing(out):
-                    target.write(chunk)
-                note(len(chunk))
+    make_folder(out.parent, parents=True)
+    with new_file(out) as target, open_regular(file.source) as source:
+        while chunk := source.read(CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
             with writing(out):
-                target.flush()
-                os.fsync(target.fileno())
+                target.write(chunk)
+            note(len(chunk))
     if size != file.bytes:
         raise UnreadableError("the file changed while it was copied", where=str(file.source), code="changed")
     return digest.hexdigest()

@@ -16,6 +16,7 @@ from forgepack.artifacts.release_record import SUMS_FILE
 from forgepack.artifacts.safetensors_file import MAX_HEADER
 from forgepack.artifacts.target import EMBEDDING_FILE, HEAD_FILE, read_embedding
 from forgepack.artifacts.tree import unsafe_reason
+from forgepack.disk.files import make_folder, new_file, opened
 from forgepack.errors import CorruptError, ForgepackError, HubError
 from forgepack.hub.client import HubFile
 from forgepack.hub.fetch import PinnedSource
@@ -23,7 +24,6 @@ from forgepack.hub.report import Effects, Progress, RetryPolicy
 from forgepack.hub.retry import ask_again
 from forgepack.hub.transfer import Transfer
 from forgepack.profile import Profile
-from forgepack.staging import writing
 from forgepack.verify.hashing import FileDigest
 from forgepack.verify.layout import SELECTOR_FILE
 
@@ -82,7 +82,7 @@ class HollowCopy:
 
     def _hollow(self, file: HubFile, *, head: bool) -> None:
         path = self._place(file)
-        with writing(path), path.open("wb") as handle:
+        with new_file(path) as handle:
             handle.truncate(file.size)
         if file.sha256 is not None:
             self.known[path] = FileDigest(bytes=file.size, sha256=file.sha256)
@@ -101,7 +101,7 @@ class HollowCopy:
         data = ask_again(lambda: self._range(file, offset, size), effects=self.effects, policy=self.policy)
         self.received += len(data)
         path = self._place(file)
-        with writing(path), path.open("r+b") as handle:
+        with opened(path) as handle:
             handle.seek(offset)
             handle.write(data)
         return data
@@ -127,8 +127,7 @@ class HollowCopy:
                 code="path-escape",
             )
         path = self.folder / file.path
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent, parents=True)
         return path
 
 

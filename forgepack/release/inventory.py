@@ -31,6 +31,17 @@ class BundleInputs:
     export: bool = True
     allow_links: bool = False
 
+    def places(self) -> dict[str, Path | None]:
+        """Return role -> folder of everything that is read: no output may stand there."""
+        return {
+            "the drafter": self.drafter,
+            "the target": self.root,
+            "the target's model": self.target.model,
+            "the target's build": self.target.build,
+            "the target's export": self.target.export,
+            "the documents": self.documents,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFile:

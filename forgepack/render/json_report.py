@@ -30,7 +30,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "schema_version": KIND.version,
         "tool": "forgepack",
         "version": report.version,
-        "profile": {"name": escape_line(report.profile), "sha256": report.profile_digest},
+        "profile": {"name": escape_line(report.profile), "sha256": report.profile_digest or None},
         "depth": report.depth.label,
         "strict": report.strict,
         "exit_zero": report.exit_zero,

@@ -25,7 +25,7 @@ STATUSES: tuple[Status, ...] = ("pass", "fail", "not-evaluated", "waived", "know
 # Digests in a text, which change from build to build.
 _HEX = re.compile(r"\b[0-9a-f]{32,}\b")
 # Which exit code wins when several apply, strongest first (the documented precedence).
-PRECEDENCE = (130, 70, 5, 7, 6, 4, 3, EXIT_REFUSED, EXIT_OK)
+PRECEDENCE = (130, 70, 5, 7, 6, 4, 3, 2, EXIT_REFUSED, EXIT_OK)
 
 
 class Depth(IntEnum):

@@ -10,6 +10,7 @@ from typing import overload
 
 from forgepack.artifacts.files import read_error
 from forgepack.artifacts.target import TargetPaths, locate_target
+from forgepack.disk.places import interrupted
 from forgepack.errors import CorruptError, MissingError, NothingToVerifyError, UsageError
 from forgepack.verify.given import Given
 
@@ -143,6 +144,8 @@ def demand_folder(path: Path, what: str) -> None:
         mode = path.stat().st_mode
     except OSError as err:
         error = read_error(err, str(path))
+        if (half := interrupted(path)) is not None:
+            raise half from err
         if isinstance(error, MissingError | CorruptError):
             raise UsageError(f"{what} does not exist", where=str(path), hint="check the path") from err
         raise error from err

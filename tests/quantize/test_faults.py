@@ -21,7 +21,7 @@ from forgepack.errors import ForgepackError
 from forgepack.quantize.progress import Progress
 from forgepack.quantize.recipe import Options
 from forgepack.quantize.run import quantize
-from forgepack.staging import work_folder
+from forgepack.disk.places import work_folder
 from tests.synthetic import GEOMETRY, make_profile, profile_json
 from tests.synthetic_files import open_sources, write_pair
 

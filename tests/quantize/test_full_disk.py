@@ -11,7 +11,7 @@ import pytest
 from forgepack.artifacts.quant import read_quant
 from forgepack.cli.main import run
 from forgepack.errors import ForgepackError
-from forgepack.staging import work_folder
+from forgepack.disk.places import work_folder
 from tests.small_disk import SmallDisk, small_disk
 from tests.synthetic import GEOMETRY, profile_json
 from tests.synthetic_files import write_pair

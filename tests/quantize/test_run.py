@@ -20,7 +20,7 @@ from forgepack.quantize.progress import Progress
 from forgepack.quantize.recipe import Options
 from forgepack.quantize.run import quantize
 from forgepack.quantize.sources import Sources
-from forgepack.staging import work_folder
+from forgepack.disk.places import work_folder
 from tests.quantize.naive import naive_gptq
 from tests.synthetic import GEOMETRY, make_weights, plain_drafter
 from tests.synthetic_files import open_sources, write_checkpoint

@@ -1,0 +1,135 @@
+"""Which files a folder of this tool holds by its own record: what --force may replace.
+
+Names alone are taken from a record, leniently: its content is judged by whoever reads the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.tree import JUNK, walk
+from forgepack.canonical import parse_object
+from forgepack.errors import ForgepackError
+
+_LIMIT = 64 << 20
+# What file managers and a hub's client drop into folders: nothing of value goes with it.
+_DROPPED = re.compile(rf"{JUNK.pattern}|^\.cache/huggingface(/|$)|^\.cache$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a folder is, the command that makes such ones, and every file that its record lists, itself included."""
+
+    what: str
+    command: str
+    files: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """A folder's entries against its record: ``foreign`` ones are not ours, ``dropped`` ones of no value.
+
+    ``record`` is None where the folder has none: all of it is foreign then.
+    """
+
+    record: Record | None
+    files: tuple[str, ...]
+    foreign: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def look_into(folder: Path) -> Contents:
+    """Return what a folder holds; links are never followed, and are never ours."""
+    record = read_record(folder)
+    listed = frozenset() if record is None else record.files
+    above = {str(parent) for name in listed for parent in PurePosixPath(name).parents}
+    entries = walk(folder)
+    ours = {
+        e.path for e in entries if e.path in (listed if e.kind == "file" else above if e.kind == "folder" else ())
+    }
+    dropped = {e.path for e in entries if e.path not in ours and e.kind != "link" and _DROPPED.search(e.path)}
+    return Contents(
+        record=record,
+        files=tuple(e.path for e in entries if e.kind == "file" and e.path in ours),
+        foreign=tuple(e.path for e in entries if e.path not in ours | dropped),
+        dropped=tuple(sorted(dropped)),
+    )
+
+
+def read_record(folder: Path) -> Record | None:
+    """Return what a folder's own record lists, None where it has none that can be read."""
+    for name in sorted(_names(folder), key=lambda name: (name != "forgepack.json", name)):
+        raw = _object(folder / name)
+        found = _release(folder, raw) or _package(name, raw) or _quant(name, raw) or _checkpoint(name, raw)
+        if found is not None:
+            return found
+    return None
+
+
+def listed_by_lock(path: Path) -> frozenset[str]:
+    """Return the files that a checkpoint's lock lists, itself included; none where it can't be read."""
+    found = _checkpoint("checkpoint.lock.json", _object(path))
+    return frozenset() if found is None else found.files
+
+
+def _names(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        yield from (e.name for e in entries if e.name.endswith(".json") and e.is_file(follow_symlinks=False))
+
+
+def _object(path: Path) -> Mapping[str, Any]:
+    try:
+        return parse_object(read_bounded(path, _LIMIT), where=str(path))
+    except ForgepackError:
+        return {}
+
+
+def _is(raw: Any, schema: str) -> bool:
+    return isinstance(raw, Mapping) and str(raw.get("schema", "")).startswith(f"{schema}/")
+
+
+def _release(folder: Path, raw: Mapping[str, Any]) -> Record | None:
+    if not _is(raw, "forgepack.release"):
+        return None
+    listed = _paths(_object(folder / "release.json").get("files"))
+    return _record("a release", "bundle or forgepack build", listed, "release.json", "forgepack.json", "SHA256SUMS")
+
+
+def _package(name: str, raw: Mapping[str, Any]) -> Record | None:
+    bound = raw.get("forgepack")
+    if not _is(bound, "forgepack.sidecar"):
+        return None
+    package = bound.get("package") if isinstance(bound, Mapping) else None
+    files = package.get("files") if isinstance(package, Mapping) else None
+    return _record("a drafter package", "emit", files if isinstance(files, Mapping) else (), name)
+
+
+def _quant(name: str, raw: Mapping[str, Any]) -> Record | None:
+    if name != "report.json" or not _is(raw, "forgepack.quant_report"):
+        return None
+    output = raw.get("output")
+    return _record(
+        "a QUANT folder", "quantize", _paths([output] if isinstance(output, Mapping) else [], "file"), name
+    )
+
+
+def _checkpoint(name: str, raw: Mapping[str, Any]) -> Record | None:
+    if name != "checkpoint.lock.json" or not _is(raw, "forgepack.checkpoint-lock"):
+        return None
+    return _record("a checkpoint", "fetch", _paths(raw.get("files")), name)
+
+
+def _paths(items: Any, key: str = "path") -> Iterator[str]:
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and isinstance(item.get(key), str):
+            yield item[key]
+
+
+def _record(what: str, command: str, files: Iterable[str], *names: str) -> Record:
+    return Record(what=what, command=f"forgepack {command}", files=frozenset({*files, *names}))
