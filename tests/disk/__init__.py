@@ -1,0 +1,1 @@
+"""The room that writes: places, files, folders, what a file system lacks, and kills at any moment."""
