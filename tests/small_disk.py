@@ -18,6 +18,14 @@ from pathlib import Path
 import pytest
 
 _HOLD = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && echo ready && exec cat'
+# The command line, on a disk whose room others take once it was asked for: what is full then is told by the system.
+UNASKED = """
+import sys
+from forgepack.disk import folders
+folders.demand_space = lambda *_, **__: None
+from forgepack.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
 _TOOLS = ("unshare", "nsenter", "mount")
 
 

@@ -275,15 +275,19 @@ def test_a_changed_byte_is_seen_by_hashing_alone(root: Path) -> None:
 
 
 def test_a_lock_that_can_not_be_written_leaves_the_old_one(root: Path) -> None:
-    """A link in the temporary file's place is not followed."""
-    before = (root / LOCK_NAME).read_bytes()
-    (root / f".{LOCK_NAME}.part").symlink_to("config.json")
-    with pytest.raises(OutputError) as caught:
-        write_lock(root, replace(lock_of(), adopted=True))
-    assert ("lock-write", 5) == (caught.value.code, caught.value.exit_code)
-    assert (before, FILES["config.json"]) == ((root / LOCK_NAME).read_bytes(), (root / "config.json").read_bytes())
-    with pytest.raises(OutputError):
-        write_lock(root / "nowhere", lock_of())
+    """A link in the lock's place gives way and is not followed; a folder in its place stays."""
+    (root / LOCK_NAME).unlink()
+    (root / LOCK_NAME).symlink_to("config.json")
+    write_lock(root, lock_of())
+    assert FILES["config.json"] == (root / "config.json").read_bytes()
+    assert lock_of() == read_lock(root)
+    (root / LOCK_NAME).unlink()
+    (root / LOCK_NAME).mkdir()
+    for place in (root, root / "nowhere"):
+        with pytest.raises(OutputError) as caught:
+            write_lock(place, lock_of())
+        assert 5 == caught.value.exit_code
+    assert [] == list(root.glob(".forgepack-tmp-*"))
 
 
 def test_the_digest_tells_adopted_from_fetched() -> None:

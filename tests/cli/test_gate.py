@@ -259,7 +259,7 @@ def test_exit_codes(bench: Bench, tmp_path: Path) -> None:
     assert run(["gate", str(bench.report), "--policy", policy, "--baseline", str(tmp_path / "none")]) == 2
     assert run(["gate", str(bench.report), "--policy", policy, "--timings", str(tmp_path / "none")]) == 2
     assert run(["gate", str(bench.report), "--policy", policy, "--output", policy]) == 2
-    assert run(["gate", str(bench.report), "--policy", policy, "--output", policy, "--force", "-q"]) == 0
+    assert run(["gate", str(bench.report), "--policy", policy, "--output", policy, "--force", "-q"]) == 2
     if os.geteuid():
         locked = write(tmp_path / "locked.json", bench.raw)
         locked.chmod(0)

@@ -96,7 +96,7 @@ def test_dry_run_on_a_small_disk_ends_in_code_5(
     assert quantize(pair, tmp_path / "q", "--dry-run") == 5
     out, err = capfd.readouterr()
     assert "dry run: nothing was written" in out
-    assert "1,000 bytes free" in err
+    assert "1000 bytes free" in err
 
 
 def broken_lock(pair: Path, root: Path) -> Path:

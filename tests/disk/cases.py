@@ -114,9 +114,9 @@ class BundleCase(Case):
     def staged(self) -> Iterator[str]:
         """Yield stages that verify passes though they are no whole release."""
         for stage in (work_folder(self.out) / "stage", new_folder(self.out), work_folder(self.out) / "gone"):
-            if (stage / "release.json").is_file() and not any(_same(self.root / n, stage) for n in (OLD, NEW)):
-                if judged(stage).verdict == "pass":
-                    yield stage.name
+            whole = any(_same(self.root / name, stage) for name in (OLD, NEW))
+            if (stage / "release.json").is_file() and not whole and judged(stage).verdict == "pass":
+                yield stage.name
 
 
 class AttestCase(Case):
@@ -265,7 +265,7 @@ class BuildCase(Case):
     def _write(self, export: str) -> None:
         keys = {"profile": "mini", "checkpoint": "checkpoint", "traces": "calib.npz", "held-out": "heldout.npz"}
         lines = [f'{key} = "{value}"' for key, value in (keys | {"target": "target", "output": "release"}).items()]
-        steps = '[fetch]\noffline = true\n[quantize]\nmethod = "rtn"\nthreads = 1\n[verify]\ndepth = "header"\n'
+        steps = '[fetch]\noffline = true\n[quantize]\nthreads = 1\n[verify]\ndepth = "header"\n'
         (self.project / "forgepack.toml").write_text("\n".join(lines) + f"\n{steps}[bundle]\nexport = {export}\n")
 
     def act(self) -> None:

@@ -19,8 +19,8 @@ from forgepack.emit.table import constant_table
 from tests.emit.conftest import Emitted
 from tests.emit.inputs import Pair, profile_json
 from tests.emit.synthetic import ODD
-from tests.emit.test_package import ROOT, tree
-from tests.small_disk import SmallDisk, small_disk
+from tests.emit.test_package import ROOT, put_old_package, tree
+from tests.small_disk import UNASKED, SmallDisk, small_disk
 
 PAGE = 4096
 
@@ -48,14 +48,14 @@ def arguments(pair: Pair, profile: Path, out: Path) -> list[str]:
 
 
 def emit_on(disk: SmallDisk, pair: Pair, profile: Path) -> tuple[int, str]:
-    done = disk.run([sys.executable, "-m", "forgepack", *arguments(pair, profile, disk.folder / "d")], cwd=ROOT)
+    """Emit on a disk whose room is taken by others once it was asked for."""
+    line = [sys.executable, "-c", UNASKED, *arguments(pair, profile, disk.folder / "d")]
+    done = disk.run(line, cwd=ROOT)
     return done.returncode, done.stderr
 
 
-def put_old(disk: SmallDisk) -> dict[str, bytes]:
-    (disk.view / "d").mkdir()
-    (disk.view / "d" / "old").write_bytes(b"old")
-    return tree(disk.view / "d")
+def put_old(disk: SmallDisk, made: Path) -> dict[str, bytes]:
+    return put_old_package(made, disk.view / "d")
 
 
 def free_sizes(odd: Emitted) -> Iterator[int]:
@@ -70,7 +70,7 @@ def test_a_full_disk_keeps_the_old_package(odd: Emitted, profile: Path, tmp_path
     """On ever larger disks: code 5, the old package and nothing beside it, until the whole new one fits."""
     refused = ""
     with small_disk(tmp_path / "disk") as disk:
-        before = put_old(disk)
+        before = put_old(disk, odd.result.root)
         for free in free_sizes(odd):
             disk.leave_free(free)
             code, err = emit_on(disk, odd.pair, profile)
@@ -88,7 +88,7 @@ def test_a_full_disk_keeps_the_old_package(odd: Emitted, profile: Path, tmp_path
 def test_a_read_only_disk_ends_in_code_5(odd: Emitted, profile: Path, tmp_path: Path) -> None:
     """Where not even root may write, the old package stays."""
     with small_disk(tmp_path / "disk") as disk:
-        before = put_old(disk)
+        before = put_old(disk, odd.result.root)
         disk.freeze()
         code, err = emit_on(disk, odd.pair, profile)
         assert (5, True) == (code, "Read-only file system" in err), err

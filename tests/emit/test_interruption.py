@@ -19,7 +19,7 @@ from forgepack.errors import ForgepackError
 from tests.emit.conftest import Emitted
 from tests.emit.inputs import Pair, profile_json, write_quant
 from tests.emit.synthetic import ODD
-from tests.emit.test_package import EMIT, ROOT, tree
+from tests.emit.test_package import EMIT, ROOT, put_old_package, tree
 
 
 @pytest.mark.parametrize("sight", ["stage-*", "stage-*/constants.bin", "stage-*/package/*.aimodel/main.mlirb"])
@@ -79,8 +79,7 @@ def test_an_input_that_changes_while_it_is_read_publishes_nothing(
     pair = Pair(root=tmp_path / "pair", profile=odd.pair.profile, weights=odd.pair.weights)
     path, out = pair.root / changed, tmp_path / "d"
     touched: list[Progress] = []
-    out.mkdir()
-    (out / "old").write_bytes(b"old")
+    before = put_old_package(odd.result.root, out)
 
     def disturb(now: Progress) -> None:
         if now.step == step and not touched:
@@ -95,5 +94,5 @@ def test_an_input_that_changes_while_it_is_read_publishes_nothing(
     with pytest.raises(ForgepackError) as caught:
         emit_package(pair.read(), out, profile=pair.profile, force=True, report=disturb)
     assert (4, True) == (caught.value.exit_code, changed in str(caught.value.where)), caught.value
-    assert tree(out) == {"old": b"old"}
+    assert tree(out) == before
     assert ["d", "pair"] == sorted(path.name for path in tmp_path.iterdir())

@@ -44,6 +44,13 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
+def put_old_package(made: Path, out: Path) -> dict[str, bytes]:
+    """Put a package of other bytes into a place and return them: what --force may replace."""
+    shutil.copytree(made, out)
+    (out / "LICENSE").write_bytes(b"old")
+    return tree(out)
+
+
 @pytest.fixture
 def pair(odd: Emitted, tmp_path: Path) -> Pair:
     """Return a copy of the pair that may be spoilt."""
@@ -301,7 +308,9 @@ def test_a_target_without_head_package_is_taken(pair: Pair) -> None:
     [("norm.weight", "norm"), (CODEBOOK, f"model.safetensors: {CODEBOOK}")],
     ids=["norm", "codebook"],
 )
-def test_a_weight_that_is_not_finite_is_refused(pair: Pair, name: str, where: str, value: float) -> None:
+def test_a_weight_that_is_not_finite_is_refused(
+    odd: Emitted, pair: Pair, name: str, where: str, value: float
+) -> None:
     """In a constant of the asset or in a codebook it ends in NumericsError that names it; the old package stays."""
     path = pair.checkpoint / "model.safetensors"
     tensors = {name: np.array(read_safetensors(path).array(name)) for name in read_safetensors(path).tensors}
@@ -309,22 +318,20 @@ def test_a_weight_that_is_not_finite_is_refused(pair: Pair, name: str, where: st
     write_tensors(path, tensors)
     lock_checkpoint(pair.checkpoint)
     write_quant(pair)
-    (pair.root / "drafter").mkdir()
-    (pair.root / "drafter" / "old").write_bytes(b"old")
+    before = put_old_package(odd.result.root, pair.root / "drafter")
     with pytest.raises(NumericsError) as caught:
         emit(pair, force=True)
     assert str(caught.value.where).endswith(where)
-    assert tree(pair.root / "drafter") == {"old": b"old"}
+    assert tree(pair.root / "drafter") == before
 
 
 def test_an_existing_output_needs_force(odd: Emitted, pair: Pair) -> None:
     """Without --force an existing folder is refused and kept; with it, it is replaced whole."""
     out = pair.root / "drafter"
-    out.mkdir()
-    (out / "old").write_bytes(b"old")
+    before = put_old_package(odd.result.root, out)
     with pytest.raises(UsageError, match="exists"):
         emit(pair)
-    assert tree(out) == {"old": b"old"}
+    assert tree(out) == before
     assert emit(pair, force=True) == tree(odd.result.root)
 
 
@@ -333,6 +340,7 @@ def test_what_a_dead_run_left_is_removed(odd: Emitted, pair: Pair) -> None:
     stage = pair.root / ".drafter.work" / "stage-dead" / "package"
     stage.mkdir(parents=True)
     (stage / "half").write_bytes(b"half")
+    (stage.parents[1] / "lock").touch()
     assert emit(pair) == tree(odd.result.root)
     assert not (pair.root / ".drafter.work").exists()
 

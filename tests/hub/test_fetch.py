@@ -89,8 +89,10 @@ def test_foreign_files_without_a_lock_are_not_overwritten(bench: Bench) -> None:
         bench.fetch()
     assert "out-differs" == caught.value.code
     assert before == {p.name for p in bench.out.iterdir()}
-    bench.fetch(force=True)
-    assert expected_tree() == tree_of(bench.out)
+    with pytest.raises(UsageError, match="did not write") as foreign:
+        bench.fetch(force=True)
+    assert "NOTICE, config.json" == foreign.value.found
+    assert b"{}" == (bench.out / "config.json").read_bytes()
 
 
 def test_another_commit_needs_its_own_folder_or_force(bench: Bench) -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from forgepack.disk import locks
 from forgepack.errors import HubError, OutputError, UnreadableError
 from forgepack.hub import Progress
-from forgepack.hub import staging as staging_module
 from forgepack.hub.staging import STAGING_NAME, hold_staging
 from forgepack.miniature.loopback import LoopbackHub
 from tests.hub.bench import FILES, OTHER, REPO, TAKEN, WEIGHTS, Bench, expected_tree, tree_of
@@ -128,7 +128,7 @@ def test_a_run_lock_that_vanishes_as_it_is_taken_is_taken_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its former owner removes the file between our opening and our locking it."""
-    take, calls = staging_module._lock, 0
+    take, calls = locks.lock_now, 0
 
     def vanish(fd: int) -> bool:
         nonlocal calls
@@ -137,7 +137,7 @@ def test_a_run_lock_that_vanishes_as_it_is_taken_is_taken_anew(
             (tmp_path / STAGING_NAME / "lock").unlink()
         return take(fd)
 
-    monkeypatch.setattr(staging_module, "_lock", vanish)
+    monkeypatch.setattr(locks, "lock_now", vanish)
     with hold_staging(tmp_path):
         assert 2 == calls
         with pytest.raises(OutputError), hold_staging(tmp_path):
@@ -171,7 +171,7 @@ def test_what_a_dead_run_left_is_reused_or_removed(bench: Bench) -> None:
     staging.mkdir(parents=True)
     (staging / "lock").write_text("")
     (staging / "0123456789ab-dead.part").write_bytes(bytes(99))
-    (bench.out / ".checkpoint.lock.json.part").write_bytes(b"half a lock")
+    (bench.out / ".forgepack-tmp-0123456789abcdef").write_bytes(b"half a lock")
     bench.fetch()
     assert expected_tree() == tree_of(bench.out)
 

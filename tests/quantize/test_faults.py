@@ -17,11 +17,11 @@ import pytest
 from benchmarks.torture import quantize_victim, torture
 from forgepack.artifacts.quant import read_quant
 from forgepack.cli.main import run
+from forgepack.disk.places import work_folder
 from forgepack.errors import ForgepackError
 from forgepack.quantize.progress import Progress
 from forgepack.quantize.recipe import Options
 from forgepack.quantize.run import quantize
-from forgepack.disk.places import work_folder
 from tests.synthetic import GEOMETRY, make_profile, profile_json
 from tests.synthetic_files import open_sources, write_pair
 

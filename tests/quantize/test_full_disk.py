@@ -10,9 +10,9 @@ import pytest
 
 from forgepack.artifacts.quant import read_quant
 from forgepack.cli.main import run
-from forgepack.errors import ForgepackError
 from forgepack.disk.places import work_folder
-from tests.small_disk import SmallDisk, small_disk
+from forgepack.errors import ForgepackError
+from tests.small_disk import UNASKED, SmallDisk, small_disk
 from tests.synthetic import GEOMETRY, profile_json
 from tests.synthetic_files import write_pair
 
@@ -36,7 +36,7 @@ def contents(root: Path) -> dict[str, bytes]:
 
 
 def quantize_on(disk: SmallDisk, pair: Path, *more: str) -> tuple[int, str]:
-    done = disk.run([sys.executable, "-m", "forgepack", *arguments(pair, disk.folder / "q", *more)], cwd=Path.cwd())
+    done = disk.run([sys.executable, "-c", UNASKED, *arguments(pair, disk.folder / "q", *more)], cwd=Path.cwd())
     return done.returncode, done.stderr
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from forgepack.artifacts.quant import read_quant
+from forgepack.disk.places import work_folder
 from forgepack.errors import UsageError
 from forgepack.geometry import int8_matrices, lut_matrices
 from forgepack.profile import Profile
@@ -20,7 +21,6 @@ from forgepack.quantize.progress import Progress
 from forgepack.quantize.recipe import Options
 from forgepack.quantize.run import quantize
 from forgepack.quantize.sources import Sources
-from forgepack.disk.places import work_folder
 from tests.quantize.naive import naive_gptq
 from tests.synthetic import GEOMETRY, make_weights, plain_drafter
 from tests.synthetic_files import open_sources, write_checkpoint

@@ -239,7 +239,10 @@ def test_foreign_output_is_not_replaced(project: Path, build: Callable[..., Outc
     (project / "release/mine").write_text("mine")
     assert 2 == run(["-q", "build"])
     assert "--force" in capsys.readouterr().err
+    assert 2 == run(["-q", "build", "--force"])
+    assert "mine" in capsys.readouterr().err
     assert ["mine"] == [p.name for p in (project / "release").iterdir()]
+    (project / "release/mine").unlink()
     assert expected("bundle") == build("--force")
 
 

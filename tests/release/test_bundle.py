@@ -172,11 +172,12 @@ def test_existing_output_is_replaced_only_by_force(base: Path, tmp_path: Path) -
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine").write_text("mine")
-    with pytest.raises(UsageError, match="--force"):
-        bundled(bundle_inputs(base), out)
-    assert ["mine"] == [p.name for p in out.iterdir()]
+    for force in (False, True):
+        with pytest.raises(UsageError, match="mine" if force else "--force"):
+            bundled(bundle_inputs(base), out, force=force)
+        assert ["mine"] == [p.name for p in out.iterdir()]
+    (out / "mine").unlink()
     bundled(bundle_inputs(base), out, force=True)
-    assert not (out / "mine").exists()
     assert "pass" == judged(out).verdict
 
 

@@ -18,7 +18,7 @@ from tests.verify.factory import tiny_profile
 # Codes that no input of a pair can carry: they come from commands that build, from settings, or from content that
 # rules judge.
 NEVER_AN_INPUT = {
-    *("aimodel-hash", "known-bad", "lock-differs", "lock-files", "lock-write", "nonfinite", "quant-digest"),
+    *("aimodel-hash", "known-bad", "lock-differs", "lock-files", "nonfinite", "quant-digest"),
     *("sidecar", "tensor-dtype", "tensor-missing", "tensor-shape", "tensor-unexpected", "u4-range"),
     *("deny", "report", "waivers"),
 }
