@@ -128,7 +128,6 @@ def profile_option(command: F) -> F:
         default=DEFAULT_PROFILE,
         show_default=True,
         metavar="NAME",
-        envvar="FORGEPACK_PROFILE",
         shell_complete=offer(profile_names),
         help="Profile that judges: a shipped name or a path ending in .json.",
     )(command)
