@@ -15,12 +15,15 @@ from forgepack.cli.variables import long_name, variables_of
 from forgepack.verify.report import Chosen
 
 
-def chosen_options(ctx: click.Context) -> tuple[Chosen, ...]:
-    """Return the options of the running command that have not their defaults, by name, each with its origin."""
-    return tuple(sorted(_chosen(ctx), key=lambda one: one.name))
+def chosen_options(ctx: click.Context, *, folders: bool = True) -> tuple[Chosen, ...]:
+    """Return the options of a command that have not their defaults, by name, each with its origin.
+
+    A file is told as it was named, without ``folders`` by its name alone.
+    """
+    return tuple(sorted(_chosen(ctx, folders=folders), key=lambda one: one.name))
 
 
-def _chosen(ctx: click.Context) -> Iterator[Chosen]:
+def _chosen(ctx: click.Context, *, folders: bool) -> Iterator[Chosen]:
     command = ctx.command.name or ""
     keys: Mapping[str, Mapping[str, str]] = ctx.find_root().meta.get("forgepack.keys", {})
     for option in ctx.command.params:
@@ -37,8 +40,8 @@ def _chosen(ctx: click.Context) -> Iterator[Chosen]:
             yield Chosen(name=name, value=value, source="variable", place=variable)
         elif source is ParameterSource.DEFAULT_MAP:
             key = keys.get(command, {}).get(option.name, "")
-            path = ctx.find_root().meta.get("forgepack.config")
-            yield Chosen(name=name, value=value, source="file", place=f"{path}: {key}")
+            path = Path(ctx.find_root().meta["forgepack.config"])
+            yield Chosen(name=name, value=value, source="file", place=f"{path if folders else path.name}: {key}")
 
 
 def _text(value: Any) -> str:

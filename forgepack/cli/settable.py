@@ -8,7 +8,7 @@ An option without a line here is set by the command line alone, and a test fails
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from forgepack.profile import profile_names
@@ -117,10 +117,12 @@ SETTABLE: Mapping[str, Mapping[str, Settable]] = {
     },
     # A recipe is written to be built: its output and what it accepts are its purpose, and stand in its lock.
     "build": {
-        **_each(BOTH, "checkpoint", "commit", "traces", "held-out", *TARGET, "profile"),
-        **_each(FILE, "output", "work", "waivers", "attestation"),
-        "locked": VARIABLE,
-        **_each(LINE, "force", "json"),
+        **_each(replace(BOTH, told=False), "checkpoint", "commit", "traces", "held-out", *TARGET),
+        **_each(replace(FILE, told=False), "output", "work"),
+        **_each(FILE, "waivers", "attestation"),
+        "profile": BOTH,
+        "locked": replace(VARIABLE, told=False),
+        **_each(UNTOLD, "force", "json"),
     },
     "replay": {
         **_each(BOTH, "traces", *TARGET, "checkpoint", "threads", "profile"),
