@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +15,9 @@ from forgepack.canonical import dump_canonical
 from forgepack.errors import ForgepackError
 from forgepack.escaping import escape, escape_line
 from forgepack.profile import DEFAULT_PROFILE, profile_names
+
+if TYPE_CHECKING:
+    from forgepack.verify.report import Report
 
 __all__ = [
     "NumberRange",
@@ -28,6 +31,7 @@ __all__ = [
     "profile_option",
     "talk_of",
     "target_options",
+    "verdict_json",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -94,6 +98,12 @@ def with_talk_options(command: click.Command) -> click.Command:
         ):
             command.params.append(click.Option(flags, is_flag=True, expose_value=False, callback=note, help=text))
     return command
+
+
+def verdict_json(report: Report) -> dict[str, Any]:
+    """Return how a verification ended that a command ran before it wrote: warnings stay visible by their ids."""
+    warnings = [check.id for check in report.failed("warning")]
+    return {"verdict": report.verdict, "depth": report.depth.label, "warnings": warnings}
 
 
 def echo_json(value: Any) -> None:
