@@ -36,6 +36,8 @@ def main() -> int:
 
 def fault_of(report: Any, run: Any, code: int) -> str | None:
     """Return what does not fit; None when all does."""
+    if report["verdict"] == "selection":
+        return "it is of selected rules alone, which is no pass"
     if report["tool"] != "forgepack" or report["verdict"] not in ("pass", "fail", "error"):
         return "it is no report of forgepack"
     if report["exit_code"] != code or (report["verdict"] == "pass") != (code == 0):

@@ -11,7 +11,7 @@ fail() { # MESSAGE CODE: the message is ours, it holds no value
     exit "$2"
 }
 
-args=(--isolated verify)
+args=(--isolated verify --whole)
 add() { # OPTION VALUE
     case "$2" in
         *$'\n'* | *$'\r'*) fail "the input $1 holds a line end" 2 ;;

@@ -6,7 +6,9 @@ a name from there or a path that ends in ``.json``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,22 +20,41 @@ from forgepack.errors import ForgepackError, UsageError
 from forgepack.geometry import Geometry, parse_geometry
 
 DEFAULT_PROFILE = "qwen3.8-27b-dflash2"
+
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a profile of version 1 in today's form: it pins a commit, and no file's digest."""
+    return {**raw, "hub": {**raw["hub"], "sha256": {}}}
+
+
 KIND = DocumentKind(
     name="forgepack.profile",
     title="profile",
     remake="write the profile anew, after one of forgepack/profiles",
     code="profile",
+    version=2,
+    upgrade=_from_version_1,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubPin:
-    """Where the checkpoint comes from: repository, full commit, and the only files to take."""
+    """Where the checkpoint comes from: repository, full commit, and the only files to take.
+
+    ``sha256`` pins files by path; where a file is pinned, no other is fetched, adopted or read. Profiles of version 1
+    pin none.
+    """
 
     repo: str
     commit: str
     files: tuple[str, ...]
     optional_files: tuple[str, ...]
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pins_all(self) -> bool:
+        """Whether the digest of every required file is pinned: then the bytes need no other proof."""
+        return set(self.files) <= set(self.sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +121,7 @@ class Profile:
 
 
 _MAX_BYTES = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 # What JSON may hold where a field is annotated so; of a tuple each item is judged.
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
@@ -109,6 +131,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "Upstream | None": (Upstream, type(None)),
     "tuple[int, ...]": (int,),
     "tuple[str, ...]": (str,),
+    "Mapping[str, str]": (dict,),
 }
 T = TypeVar("T", HubPin, Geometry, Recipe, Runtime, TargetPin, Upstream)
 
@@ -181,9 +204,7 @@ def parse_profile(raw: dict[str, Any]) -> Profile:
         name=raw["name"],
         package=raw["package"],
         licence=raw["licence"],
-        hub=_typed(
-            HubPin(**{**hub, "files": tuple(hub["files"]), "optional_files": tuple(hub["optional_files"])}),
-        ),
+        hub=_typed(_parse_hub(hub)),
         geometry=_typed(parse_geometry(raw["geometry"])),
         recipe=_typed(Recipe(**raw["recipe"])),
         runtime=_typed(Runtime(**raw["runtime"])),
@@ -192,6 +213,16 @@ def parse_profile(raw: dict[str, Any]) -> Profile:
         withdrawn=dict(raw["withdrawn"]),
         digest=digest,
     )
+
+
+def _parse_hub(raw: dict[str, Any]) -> HubPin:
+    files, optional, sha256 = tuple(raw["files"]), tuple(raw["optional_files"]), dict(raw["sha256"])
+    for path, digest in sha256.items():
+        if path not in (*files, *optional):
+            raise ValueError(f"hub.sha256: {path!r:.80} is no file that the profile takes")
+        if not isinstance(digest, str) or _SHA256.fullmatch(digest) is None:
+            raise ValueError(f"hub.sha256: {digest!r:.80} is not 64 lower-case hex digits")
+    return HubPin(**{**raw, "files": files, "optional_files": optional, "sha256": sha256})
 
 
 def _parse_target(raw: dict[str, Any]) -> TargetPin:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.tree import collisions, unsafe_reason
@@ -20,15 +20,29 @@ from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, MissingError
 
 LOCK_NAME = "checkpoint.lock.json"
+Evidence = Literal["hub", "client", "commit", "digest", "none"]
+# What stands behind a file's bytes: the hub's record of the commit, or, of an adopted one, which of commit and digest
+# the records of the client that brought it state, and they agree ("client": both).
+EVIDENCE: tuple[Evidence, ...] = ("hub", "client", "commit", "digest", "none")
+
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a lock of version 1 in today's form: fetched files were compared, of adopted ones it does not say."""
+    evidence = None if raw["adopted"] else "hub"
+    return {**raw, "files": [{**file, "evidence": evidence} for file in raw["files"]]}
+
+
 KIND = DocumentKind(
     name="forgepack.checkpoint-lock",
     title="checkpoint lock",
     remake="remove the lock and run forgepack fetch on the folder again",
     code="lock-invalid",
+    version=2,
+    upgrade=_from_version_1,
 )
 MAX_FILES = 10_000
 _KEYS = {"schema", "repo", "commit", "adopted", "files"}
-_FILE_KEYS = {"path", "bytes", "sha256"}
+_FILE_KEYS = {"path", "bytes", "sha256", "evidence"}
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -36,11 +50,15 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedFile:
-    """One file of the checkpoint: POSIX path below the folder, size in bytes, SHA-256 in lower-case hex."""
+    """One file of the checkpoint: POSIX path below the folder, size in bytes, SHA-256 in lower-case hex.
+
+    ``evidence`` is None where it is not known: of an adopted file in a lock of version 1.
+    """
 
     path: str
     bytes: int
     sha256: str
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +86,7 @@ class CheckpointLock:
 
     def as_json(self) -> dict[str, Any]:
         """Return the lock as the JSON object that schemas/checkpoint.lock.schema.json describes."""
-        files = [{"path": f.path, "bytes": f.bytes, "sha256": f.sha256} for f in self.files]
+        files = [{"path": f.path, "bytes": f.bytes, "sha256": f.sha256, "evidence": f.evidence} for f in self.files]
         head = {"schema": KIND.schema, "repo": self.repo, "commit": self.commit, "adopted": self.adopted}
         return {**head, "files": files}
 
@@ -89,8 +107,9 @@ def is_sha256(text: str) -> bool:
 
 
 def make_lock(*, repo: str, commit: str, adopted: bool, files: Iterable[LockedFile]) -> CheckpointLock:
-    """Return a lock with its files sorted by path."""
-    ordered = tuple(sorted(files, key=lambda f: f.path))
+    """Return a lock with its files sorted by path; evidence that no file states is the least that can be said."""
+    least: Evidence = "none" if adopted else "hub"
+    ordered = tuple(sorted((replace(f, evidence=f.evidence or least) for f in files), key=lambda f: f.path))
     return CheckpointLock(repo=repo, commit=commit, adopted=adopted, files=ordered)
 
 
@@ -133,7 +152,12 @@ def parse_lock(raw: dict[str, Any], *, where: str) -> CheckpointLock:
     paths = [f.path for f in files]
     if len(set(paths)) != len(paths) or collisions(paths):
         raise _corrupt(f"{where}: files", "paths that differ on every platform", "equal paths", code="case-collision")
-    lock = make_lock(repo=raw["repo"], commit=raw["commit"], adopted=raw["adopted"], files=files)
+    for number, file in enumerate(files):
+        agrees = (file.evidence == "hub") != raw["adopted"]
+        expected = "none of the hub's in an adopted lock, the hub's in any other"
+        _check(agrees and (file.evidence or written), f"{where}: files[{number}].evidence", expected, file.evidence)
+    ordered = tuple(sorted(files, key=lambda f: f.path))
+    lock = CheckpointLock(repo=raw["repo"], commit=raw["commit"], adopted=raw["adopted"], files=ordered)
     return replace(lock, written=written)
 
 
@@ -146,7 +170,9 @@ def _parse_file(item: Any, *, where: str) -> LockedFile:
         raise _corrupt(f"{where}.path", "a path below the folder", f"{path!r}: {reason}", code="path-escape")
     _check(type(size) is int and 0 <= size < 1 << 62, f"{where}.bytes", "a natural number", size)
     _check(isinstance(sha256, str) and is_sha256(sha256), f"{where}.sha256", "64 lower-case hex digits", sha256)
-    return LockedFile(path=path, bytes=size, sha256=sha256)
+    evidence = item["evidence"]
+    _check(evidence is None or evidence in EVIDENCE, f"{where}.evidence", f"one of {', '.join(EVIDENCE)}", evidence)
+    return LockedFile(path=path, bytes=size, sha256=sha256, evidence=evidence)
 
 
 def _check(good: object, where: str, expected: str, found: Any) -> None:

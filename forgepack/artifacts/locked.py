@@ -100,7 +100,7 @@ def require_locked(
                 hint="fetch the profile's checkpoint into another folder, or name the profile of this one",
                 code=f"lock-{key}",
             )
-    refuse_known_bad(lock.files, profile, where=where)
+    refuse_wrong_files(lock.files, profile, where=where)
     absent = sorted(set(profile.hub.files) - {f.path for f in lock.files})
     if absent:
         raise IdentityError(
@@ -116,10 +116,10 @@ def require_locked(
     return lock
 
 
-def refuse_known_bad(files: Iterable[LockedFile], profile: Profile, *, where: str) -> None:
-    """Raise IdentityError (``known-bad``) if the profile knows one of the digests to be wrong."""
+def refuse_wrong_files(files: Iterable[LockedFile], profile: Profile, *, where: str) -> None:
+    """Raise IdentityError for a file that the profile knows to be wrong (``known-bad``) or pins otherwise (``pinned``)."""
     for entry in files:
-        reason = profile.known_bad.get(entry.sha256)
+        reason, pinned = profile.known_bad.get(entry.sha256), profile.hub.sha256.get(entry.path)
         if reason is not None:
             raise IdentityError(
                 f"{entry.path} is a file that the profile knows to be wrong",
@@ -128,6 +128,15 @@ def refuse_known_bad(files: Iterable[LockedFile], profile: Profile, *, where: st
                 found=f"{reason} (sha256 {entry.sha256})",
                 hint=f"fetch {profile.hub.repo} at {profile.hub.commit}",
                 code="known-bad",
+            )
+        if pinned not in (None, entry.sha256):
+            raise IdentityError(
+                f"{entry.path} is not the file that the profile pins",
+                where=where,
+                expected=f"sha256 {pinned}, pinned by {profile.name}",
+                found=f"sha256 {entry.sha256}",
+                hint=f"fetch {profile.hub.repo} at {profile.hub.commit}",
+                code="pinned",
             )
 
 

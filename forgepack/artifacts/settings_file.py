@@ -19,6 +19,7 @@ from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
 from forgepack.resources import schema_path
 
 MAX_BYTES = 16 << 20
+_MARKS = ((b"\xef\xbb\xbf", "UTF-8"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ def read_settings(path: Path, what: str, *, hint: str | None = None) -> Settings
     """
     try:
         data = read_bounded(path, MAX_BYTES)
+        refuse_mark(data, what, where=str(path))
         raw = tomllib.loads(data.decode("utf-8")) if path.suffix == ".toml" else parse_object(data, where=str(path))
     except MissingError as err:
         raise UsageError(f"no such {what}", where=str(path), hint=hint) from err
@@ -45,6 +47,19 @@ def read_settings(path: Path, what: str, *, hint: str | None = None) -> Settings
         found = err.found if isinstance(err, CorruptError | LimitError) else str(err)[:200]
         raise UsageError(f"the {what} can't be parsed", where=str(path), found=found) from err
     return SettingsFile(path=path, sha256=sha256_hex(data), raw=_dates_as_text(raw))
+
+
+def refuse_mark(data: bytes, what: str, *, where: str) -> None:
+    """Raise UsageError for a file that an editor saved with a byte order mark: no parser names it as the fault."""
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), None)
+    if encoding is not None:
+        raise UsageError(
+            f"the {what} starts with a byte order mark",
+            where=where,
+            expected="UTF-8 without one",
+            found=f"that of {encoding}",
+            hint="save the file again as UTF-8, in editors also called UTF-8 without BOM",
+        )
 
 
 def demand_form(file: SettingsFile, kind: DocumentKind, schema: str, *, stated: bool = True) -> dict[str, Any]:

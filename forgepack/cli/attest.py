@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forgepack.canonical import dump_canonical
-from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of, target_options
+from forgepack.cli.common import (
+    echo_json,
+    force_option,
+    json_option,
+    profile_option,
+    talk_of,
+    target_options,
+    verdict_json,
+)
 from forgepack.cli.outputs import named_inputs
 from forgepack.disk.outputs import write_output
 from forgepack.disk.places import check_file
@@ -137,7 +145,7 @@ def _tell(result: AttestResult, out: Path, data: bytes, *, dry_run: bool, as_jso
                 "bytes": len(data),
                 "disk": {"needed": len(data), "free": free},
                 "attestation": result.attestation,
-                "verify": {"verdict": result.report.verdict, "depth": result.report.depth.label},
+                "verify": verdict_json(result.report),
             }
         )
         return

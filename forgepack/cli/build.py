@@ -12,8 +12,10 @@ import click
 
 from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of, target_options
 from forgepack.cli.config import CONFIG_FILE
+from forgepack.cli.origins import chosen_options
 from forgepack.cli.resources import find_target, require_file
 from forgepack.cli.step_progress import StepProgress
+from forgepack.cli.verify_terms import Accepting, read_accepting
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
@@ -57,6 +59,8 @@ A recipe:
     metavar="DIR",
     help="Where the steps keep what they made.",
 )
+@click.option("--waivers", type=_PATH, metavar="FILE", help="Findings that their owner accepts until a day.")
+@click.option("--attestation", type=_PATH, multiple=True, metavar="FILE", help="Attestation that judges, too.")
 @click.option("--locked", is_flag=True, help="Refuse whatever is not as forgepack.lock records it; for CI.")
 @profile_option
 @force_option()
@@ -72,6 +76,8 @@ def build(
 
     A step whose inputs and results have the digests of the last build is skipped. forgepack.lock, beside the recipe,
     keeps the digest of every input; --locked refuses any drift from it, in the inputs and in what is made.
+
+    Waivers and attestations that a recipe names are inputs like all others: by digest in the lock, and in the report.
     """
     talk, profile = talk_of(ctx), load_profile(profile_name)
     config: Path | None = ctx.meta.get("forgepack.config")
@@ -83,7 +89,7 @@ def build(
     lock = (config.parent if config is not None else Path()) / LOCK_FILE
     with StepProgress(talk) as progress:
         world = World(
-            settings=_settings(_step(ctx, "fetch", "--out", str(recipe.checkpoint))),
+            settings=_settings(_step(ctx, "fetch", "--out", str(recipe.checkpoint)).params),
             effects=_effects(progress),
             say=progress.say,
             advance=progress.advance,
@@ -112,10 +118,13 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
     for path in filter(None, (options["traces"], options["held_out"])):
         require_file(path)
     work, output = options["work"], options["output"]
-    traces = str(options["traces"])
-    quantize = _step(ctx, "quantize", str(options["checkpoint"]), "--traces", traces, "--out", str(work))
-    verify = _step(ctx, "verify", str(work))
-    bundle = _step(ctx, "bundle", str(work), "--out", str(output))
+    quantize = _step(ctx, "quantize", str(options["checkpoint"]), "--traces", "-", "--out", str(work)).params
+    judging = _step(ctx, "verify", str(work))
+    verify, fetch = judging.params, _step(ctx, "fetch", "--out", str(options["checkpoint"])).params
+    bundle = _step(ctx, "bundle", str(work), "--out", str(output)).params
+    accepting = _read_given(ctx, options, verify)
+    own = chosen_options(ctx, folders=False)
+    own += tuple(one for one in chosen_options(judging, folders=False) if one.name != "profile")
     return BuildRecipe(
         profile=profile,
         checkpoint=options["checkpoint"],
@@ -137,8 +146,20 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
         depth=Depth[verify["depth"].upper()],
         strict=verify["strict"],
         created=creation_date(),
-        offline=_step(ctx, "fetch", "--out", str(options["checkpoint"]))["offline"],
+        offline=fetch["offline"],
+        seconds=verify["timeout"],
+        terms=accepting.terms,
+        given=accepting.given,
+        files={role: Path(path) for role, path in accepting.named.items()},
+        options=tuple(sorted(own, key=lambda one: one.name)),
     )
+
+
+def _read_given(ctx: click.Context, options: dict[str, Any], verify: dict[str, Any]) -> Accepting:
+    """Read what the recipe says of the verification: it accepts by waivers and attestations, and by nothing else."""
+    nothing = {"evidence": (), "baseline": None, "select": (), "ignore": (), "exit_zero": False}
+    named = {key: options[key] for key in ("waivers", "attestation")}
+    return read_accepting({**nothing, **named, "deny": verify["deny"], "drafter": options["work"]}, talk_of(ctx))
 
 
 def _check_needed(options: dict[str, Any], config: Path | None) -> None:
@@ -151,14 +172,14 @@ def _check_needed(options: dict[str, Any], config: Path | None) -> None:
         raise UsageError("the recipe is not complete", where=where, expected=", ".join(missing), hint=hint)
 
 
-def _step(ctx: click.Context, name: str, *args: str) -> dict[str, Any]:
-    """Return a step's options as its own command would have them: variable, configuration, default."""
+def _step(ctx: click.Context, name: str, *args: str) -> click.Context:
+    """Return a step's context, with its options as its own command would have them but for the recipe's profile."""
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
     command = root.command.get_command(root, name)
     assert command is not None
-    with command.make_context(name, list(args), parent=root) as step:
-        return dict(step.params)
+    with command.make_context(name, ["--profile", ctx.params["profile_name"], *args], parent=root) as step:
+        return step
 
 
 def _settings(fetch: dict[str, Any]) -> HubSettings:

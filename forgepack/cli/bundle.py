@@ -14,6 +14,7 @@ from forgepack.cli.common import (
     profile_option,
     talk_of,
     target_options,
+    verdict_json,
 )
 from forgepack.cli.outputs import check_out, replaced_json
 from forgepack.cli.resources import find_target
@@ -153,7 +154,7 @@ def result_json(result: BundleResult) -> dict[str, Any]:
         "bytes": result.bytes,
         "release_sha256": result.release_sha256,
         "left_behind": list(result.left_behind),
-        "verify": {"verdict": result.report.verdict, "depth": result.report.depth.label},
+        "verify": verdict_json(result.report),
     }
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +15,9 @@ from forgepack.canonical import dump_canonical
 from forgepack.errors import ForgepackError
 from forgepack.escaping import escape, escape_line
 from forgepack.profile import DEFAULT_PROFILE, profile_names
+
+if TYPE_CHECKING:
+    from forgepack.verify.report import Report
 
 __all__ = [
     "NumberRange",
@@ -28,6 +31,7 @@ __all__ = [
     "profile_option",
     "talk_of",
     "target_options",
+    "verdict_json",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,6 +100,12 @@ def with_talk_options(command: click.Command) -> click.Command:
     return command
 
 
+def verdict_json(report: Report) -> dict[str, Any]:
+    """Return how a verification ended that a command ran before it wrote: warnings stay visible by their ids."""
+    warnings = [check.id for check in report.failed("warning")]
+    return {"verdict": report.verdict, "depth": report.depth.label, "warnings": warnings}
+
+
 def echo_json(value: Any) -> None:
     """Write canonical JSON to stdout."""
     sys.stdout.buffer.write(dump_canonical(value))
@@ -128,7 +138,6 @@ def profile_option(command: F) -> F:
         default=DEFAULT_PROFILE,
         show_default=True,
         metavar="NAME",
-        envvar="FORGEPACK_PROFILE",
         shell_complete=offer(profile_names),
         help="Profile that judges: a shipped name or a path ending in .json.",
     )(command)

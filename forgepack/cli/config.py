@@ -2,50 +2,46 @@
 
 One mechanism for all commands: flag > FORGEPACK_* variable > forgepack.toml or [tool.forgepack] > default. The keys
 at the top are the recipe, that is the options of ``forgepack build``; a table holds the options of the command that
-it is named after. Paths are relative to the file. An unknown key is an error, wherever it stands.
+it is named after. Paths are relative to the file. An unknown key, and one that ``settable`` leaves to the command
+line, is an error, wherever it stands.
 """
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.settings_file import refuse_mark
+from forgepack.cli.settable import Values, reads_file, settable
+from forgepack.cli.variables import FindCommand, long_name, variables_of
 from forgepack.closest import closest, did_you_mean
 from forgepack.errors import ForgepackError, InputError, UsageError
 
 CONFIG_FILE = "forgepack.toml"
 PROJECT_FILE = "pyproject.toml"
-PREFIX = "FORGEPACK_"
 RECIPE = "build"
-# What must be said each time: it overwrites, weakens a verification, names its subject, or changes what is printed.
-EVERY_TIME = frozenset(
-    {
-        *("force", "dry_run", "exit_zero", "locked", "plain", "bundle", "hub", "template"),
-        *("as_json", "quiet", "verbose", "help"),
-    }
-)
-# Commands that read nothing but their arguments.
-WITHOUT = frozenset({"diff", "inspect", "demo", "explain", "rules", "schema", "doctor", "completion"})
 
 # What click's own converters let through: infinity as an integer, a list as a number.
 _REFUSED = (ValueError, TypeError, OverflowError)
 
-FindCommand = Callable[[str], click.Command | None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """A configuration: ``path`` is the file it was read from, ``defaults`` map command -> parameter -> value."""
+    """A configuration: ``path`` is the file it was read from, ``defaults`` map command -> parameter -> value.
+
+    A value may be a function: it raises the error of a key that is another command's, as soon as it is asked for.
+    ``keys`` map command -> parameter -> the key that gave the value.
+    """
 
     path: Path | None
-    defaults: Mapping[str, Mapping[str, Any]]
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def find_config(named: Path | None) -> Path | None:
@@ -64,18 +60,21 @@ def load_config(named: Path | None, commands: Iterable[str], find_command: FindC
     """Read and judge the configuration; UsageError names the key, what it may be, and the closest known one."""
     path = find_config(named)
     if path is None:
-        return Config(path=None, defaults={})
+        return Config(path=None)
     table = _table(path)
     if table is None:
         raise UsageError("the file says nothing of forgepack", where=str(path), expected="[tool.forgepack]")
-    return Config(path=path, defaults=_defaults(path, table, list(commands), find_command))
+    return _Reader(path, list(commands), find_command).read(table)
 
 
 def _table(path: Path) -> dict[str, Any] | None:
     """Return the part of a TOML file that is ours; None for a project file without any."""
     try:
-        raw = tomllib.loads(read_bounded(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
+        data = read_bounded(path)
+        if path.name != PROJECT_FILE or _speaks_of_us(path):
+            refuse_mark(data, "configuration", where=str(path))
+        raw = tomllib.loads(data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as err:
         if path.name == PROJECT_FILE:
             return None if not _speaks_of_us(path) else _not_toml(path, err)
         return _not_toml(path, err)
@@ -96,47 +95,116 @@ def _not_toml(path: Path, err: Exception) -> dict[str, Any]:
     raise UsageError("the configuration is not valid TOML", where=str(path), found=str(err)[:200]) from err
 
 
-def _defaults(
-    path: Path, table: Mapping[str, Any], commands: list[str], find_command: FindCommand
-) -> dict[str, dict[str, Any]]:
-    tables = [name for name in commands if name not in WITHOUT]
-    recipe = options_of(find_command(RECIPE))
-    found: dict[str, dict[str, Any]] = {name: {} for name in tables}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            if key not in tables:
-                raise _unknown(path, f"[{key}]", key, [*tables, *recipe], kind="table")
-            found[key] |= _values(path, f"{key}.", value, find_command(key))
-        elif key not in recipe:
-            raise _unknown(path, key, key, [*recipe, *tables], kind="key")
-        else:
-            found[RECIPE] |= _values(path, "", {key: value}, find_command(RECIPE))
-    if "profile" in table:
-        for name in tables:
-            found[name] = {"profile_name": found[RECIPE]["profile_name"], **found[name]}
-    return found
+class _Reader:
+    """Takes a configuration's values, command by command, with the key of each."""
 
+    def __init__(self, path: Path, commands: list[str], find_command: FindCommand) -> None:
+        self.path, self.find_command = path, find_command
+        self.tables = [name for name in commands if reads_file(name)]
+        self.values: dict[str, dict[str, Any]] = {name: {} for name in self.tables}
+        self.keys: dict[str, dict[str, str]] = {name: {} for name in self.tables}
 
-def _values(path: Path, prefix: str, table: Mapping[str, Any], command: click.Command | None) -> dict[str, Any]:
-    known, found = options_of(command), {}
-    for key, value in table.items():
-        if key not in known:
-            raise _unknown(path, prefix + key, key, known, kind="key")
-        option = known[key]
+    def read(self, table: Mapping[str, Any]) -> Config:
+        """Return the configuration; UsageError names the first key that may not stand there."""
+        recipe = options_of(RECIPE, self.find_command(RECIPE))
+        for key, value in table.items():
+            if isinstance(value, dict):
+                if key not in self.tables:
+                    raise _unknown(self.path, f"[{key}]", key, [*self.tables, *recipe], kind="table")
+                for name, inner in value.items():
+                    self._take(key, name, f"{key}.{name}", inner)
+            elif key not in _options(self.find_command(RECIPE)):
+                raise _unknown(self.path, key, key, [*recipe, *self.tables], kind="key")
+            else:
+                self._take(RECIPE, key, key, value)
+        if "profile_name" in self.values[RECIPE]:
+            self._spread_profile()
+        return Config(path=self.path, defaults=self.values, keys=self.keys)
+
+    def _take(self, command: str, name: str, key: str, value: Any) -> None:
+        """Take one key's value as an option of a command."""
+        known = _options(self.find_command(command))
+        if name not in known:
+            raise _unknown(self.path, key, name, options_of(command, self.find_command(command)), kind="key")
+        allowed = settable(command, name).file
+        if allowed is None:
+            raise self._only_line(command, name, key, value)
+        option = known[name]
         assert option.name is not None
-        found[option.name] = _value(path, prefix + key, value, option)
-    return found
+        read = _value(self.path, key, value, option)
+        if not allowed.hold(read):
+            raise self._other_value(command, name, key, value=value, allowed=allowed)
+        self.values[command][option.name], self.keys[command][option.name] = read, key
+
+    def _spread_profile(self) -> None:
+        """Let the recipe's profile be every command's that may take it; where it may not, asking for it raises."""
+        value, key = self.values[RECIPE]["profile_name"], self.keys[RECIPE]["profile_name"]
+        for name in self.tables:
+            allowed = settable(name, "profile").file
+            given = value
+            if allowed is not None and not allowed.hold(value):
+                given = _raising(self._other_value(name, "profile", key, value=value, allowed=allowed))
+            self.values[name] = {"profile_name": given, **self.values[name]}
+            self.keys[name] = {"profile_name": key, **self.keys[name]}
+
+    def _only_line(self, command: str, name: str, key: str, value: Any) -> UsageError:
+        may = options_of(command, self.find_command(command))
+        return UsageError(
+            f"a configuration sets --{name} of forgepack {command}, and only the command line may",
+            where=f"{self.path}: {key}",
+            expected=f"at most {', '.join(sorted(may))}",
+            found=repr(value)[:80],
+            hint=f"take the key out, and give --{name} to forgepack {command}",
+        )
+
+    def _other_value(self, command: str, name: str, key: str, *, value: Any, allowed: Values) -> UsageError:
+        return UsageError(
+            f"a configuration gives a value of --{name} to forgepack {command} that only the command line may",
+            where=f"{self.path}: {key}",
+            expected=allowed.shown,
+            found=repr(value)[:80],
+            hint=f"give --{name} {value} to forgepack {command}",
+        )
 
 
-def options_of(command: click.Command | None) -> dict[str, click.Option]:
-    """Return the options that a file may set, by their long names without dashes."""
-    found = {}
-    for param in command.params if command is not None else ():
-        if isinstance(param, click.Option) and param.name not in EVERY_TIME:
-            name = next((text[2:] for text in param.opts if text.startswith("--")), None)
-            if name is not None:
-                found[name] = param
-    return found
+def _raising(error: UsageError) -> Callable[[], NoReturn]:
+    def call() -> NoReturn:
+        raise error
+
+    return call
+
+
+def options_of(name: str, command: click.Command | None) -> dict[str, click.Option]:
+    """Return the options of a command that a file may set, by their long names without dashes."""
+    return {key: option for key, option in _options(command).items() if settable(name, key).file is not None}
+
+
+def _options(command: click.Command | None) -> dict[str, click.Option]:
+    params = command.params if command is not None else ()
+    return {long_name(param): param for param in params if isinstance(param, click.Option)}
+
+
+def refuse_weaker(config: Config, commands: Iterable[str], find_command: FindCommand) -> None:
+    """Raise UsageError for a variable that takes back what the file demands: only the command line may."""
+    for name in commands:
+        for key, option in _options(find_command(name)).items():
+            keeps, stated = settable(name, key).keeps, config.defaults.get(name, {}).get(option.name or "")
+            found = option.value_from_envvar(click.Context(click.Command(name)))
+            if keeps is None or stated is None or found is None:
+                continue
+            try:
+                value = option.type_cast_value(click.Context(click.Command(name)), found)
+            except click.BadParameter:
+                continue  # the option itself says so
+            if not keeps(value, stated):
+                variable = variables_of(name, option)[0]
+                raise UsageError(
+                    f"a variable takes back what the configuration demands of --{key}",
+                    where=variable,
+                    expected=f"{stated}, as {config.path}: {config.keys[name][option.name or '']} says",
+                    found=str(found)[:80],
+                    hint=f"unset {variable}; the command line alone may ask for less",
+                )
 
 
 def _value(path: Path, where: str, value: Any, option: click.Option) -> Any:
@@ -154,7 +222,7 @@ def _value(path: Path, where: str, value: Any, option: click.Option) -> Any:
         )
     if any(isinstance(one, str) and "\0" in one for one in (value if isinstance(value, list) else [value])):
         raise UsageError("no option takes a NUL", where=place, found=repr(value)[:80])
-    if isinstance(option.type, click.Path):
+    if isinstance(option.type, click.Path) or (option.name == "profile_name" and str(value).endswith(".json")):
         value = [_path(path, place, one) for one in value] if option.multiple else _path(path, place, value)
     try:
         option.type_cast_value(click.Context(click.Command("config")), value)
@@ -193,17 +261,3 @@ def _unknown(path: Path, where: str, key: str, known: Iterable[str], *, kind: st
     names = sorted({*known})
     hint = did_you_mean(key.replace("_", "-"), names, otherwise=f"known here: {', '.join(names)}")
     return UsageError(f"the configuration has an unknown {kind}", where=f"{path}: {where}", found=key[:80], hint=hint)
-
-
-def unknown_variables(commands: Iterable[str], find_command: FindCommand) -> list[tuple[str, str | None]]:
-    """Return (name, closest known one) of each FORGEPACK_* variable that no option reads."""
-    there = sorted(name for name in os.environ if name.startswith(PREFIX))
-    if not there:
-        return []
-    known = {f"{PREFIX}{name}" for name in ("PROFILE", "CONFIG", "ISOLATED", "QUIET", "VERBOSE")}
-    for name in commands:
-        command = find_command(name)
-        for param in command.params if command is not None else ():
-            known.add(f"{PREFIX}{name}_{param.name}".upper().replace("-", "_"))
-    unread = [name for name in there if name not in known]
-    return [(name, closest(name, known)) for name in unread]

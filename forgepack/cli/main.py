@@ -16,6 +16,7 @@ from forgepack import __version__
 from forgepack.cli.common import Talk, with_talk_options
 from forgepack.cli.examples import with_examples
 from forgepack.cli.next_step import next_step, usage_error
+from forgepack.cli.variables import with_program_variables, with_variables
 from forgepack.closest import did_you_mean
 from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
 from forgepack.escaping import escape
@@ -76,7 +77,7 @@ class LazyGroup(click.Group):
         module, _ = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(f"forgepack.cli.{module}"), module)
         assert isinstance(command, click.Command)
-        return with_examples(with_talk_options(command))
+        return with_examples(with_variables(with_talk_options(command), cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, without importing them."""
@@ -98,23 +99,31 @@ class LazyGroup(click.Group):
 
     def _configure(self, ctx: click.Context, name: str, talk: Talk) -> None:
         """Take the defaults of options from the configuration file, and tell of variables that nothing reads."""
-        from forgepack.cli.config import WITHOUT, load_config, unknown_variables
+        from forgepack.cli.config import load_config, refuse_weaker
+        from forgepack.cli.settable import reads_file
+        from forgepack.cli.variables import refuse_variables, unknown_variables
 
         def find(command: str) -> click.Command | None:
             return self.get_command(ctx, command)
 
-        if name in WITHOUT:
+        if not reads_file(name):
             return
+        involved = STEPS.get(name, (name,))
+        refuse_variables(involved, find)
         for variable, close in unknown_variables(COMMANDS, find):
             talk.say(f"note: no option reads {variable}" + (f": did you mean {close}?" if close else ""))
         if not ctx.params.get("isolated"):
             config = load_config(ctx.params.get("config"), COMMANDS, find)
+            refuse_weaker(config, involved, find)
             ctx.default_map = {command: dict(values) for command, values in config.defaults.items()}
             ctx.meta["forgepack.config"] = config.path
+            ctx.meta["forgepack.keys"] = config.keys
             if config.path is not None:
                 talk.detail(f"defaults from {config.path}")
 
 
+# Commands that take the options of others.
+STEPS = {"build": ("build", "fetch", "quantize", "verify", "bundle")}
 HELP = {"-h", "--help"}
 QUIET = {"-q", "--quiet"}
 
@@ -122,7 +131,7 @@ QUIET = {"-q", "--quiet"}
 @click.group(
     cls=LazyGroup,
     epilog=f"{START}\n{EPILOG}",
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "FORGEPACK"},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="forgepack")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors on stderr.")
@@ -142,13 +151,16 @@ def forgepack(ctx: click.Context, *, quiet: bool, verbose: bool, config: Path | 
     before. `forgepack build` runs them all from one recipe, forgepack.toml.
 
     Options come from the command line, then from FORGEPACK_* variables (FORGEPACK_VERIFY_DEPTH), then from the
-    configuration file, then from their defaults.
+    configuration file, then from their defaults. What weakens a check or writes comes from the command line alone.
     """
     if config is not None and isolated:
         raise UsageError(
             "--isolated reads no configuration", found=f"--config {config}", hint="leave one of them out"
         )
     ctx.obj = Talk(quiet=quiet, verbose=verbose)
+
+
+with_program_variables(forgepack)
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -191,7 +203,7 @@ def _reported(words: list[str], command: str | None) -> AbstractContextManager[N
 
 def _invoke(args: list[str]) -> int:
     """Run the command as click's own main does, without its ways of ending (exit 1 for a closed pipe)."""
-    if COMPLETION in os.environ:
+    if COMPLETION in os.environ and not args:  # a shell asks with no words; with any, a command is to be run
         forgepack.main(args, prog_name="forgepack")
     with forgepack.make_context("forgepack", args) as ctx:
         result = forgepack.invoke(ctx)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from forgepack.cli.common import NumberRange, force_option, profile_option, talk_of, target_options
+from forgepack.cli.origins import chosen_options
 from forgepack.cli.outputs import named_inputs
 from forgepack.cli.reports import open_reports
 from forgepack.cli.verify_terms import read_accepting, terms_options
@@ -59,6 +61,7 @@ FOLDER = click.Path(path_type=Path)
 )
 @click.option("--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Also write the report to FILE.")
 @click.option("--strict", is_flag=True, help="Let warnings refuse, too.")
+@click.option("--whole", is_flag=True, help="Refuse --select: a gate wants a verdict on the whole.")
 @force_option(help="Replace any regular file at --report, not only an older report of its form.")
 @terms_options
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
@@ -95,6 +98,9 @@ def verify(
     outputs = open_reports(reports, force=options["force"], inputs=inputs)
     profile = load_profile(profile_name)
     _check_subject(ctx, options)
+    if options.pop("whole") and options["select"]:
+        what = "--whole asks for a verdict on the whole, and --select leaves rules out"
+        raise UsageError(what, found=f"--select {','.join(options['select'])}", hint="leave one of them out")
     accepting = read_accepting(options, talk)
     if options["hub"] is not None:
         from forgepack.cli.verify_hub import verify_hub
@@ -108,6 +114,7 @@ def verify(
         depth = Depth[options["depth"].upper()]
         pair = kind(sources, profile, depth, seconds=options["timeout"], blocks=options["blocks"])
         report = run_rules(pair, strict=options["strict"], progress=talk.detail, terms=accepting.terms)
+    report = replace(report, options=chosen_options(ctx))
     for one in outputs:
         write_output(one.path, render_report(report, one.form))
     sys.stdout.buffer.write(render_report(report, format_name, verbose=talk.verbose))

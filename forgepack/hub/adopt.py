@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forgepack.artifacts.files import CHUNK, hash_file, open_regular, read_error, wrong_kind
@@ -13,15 +13,20 @@ from forgepack.artifacts.lock import (
     LOCK_NAME,
     CheckpointLock,
     LockedFile,
-    is_commit,
     make_lock,
     read_lock,
     write_lock,
 )
-from forgepack.artifacts.locked import refuse_known_bad
+from forgepack.artifacts.locked import refuse_wrong_files
 from forgepack.errors import CorruptError, HubError, IdentityError, MissingError, UnreadableError, UsageError
 from forgepack.hub.bring import Job, bring_files, make_report, plan_files
 from forgepack.hub.client import Answer, HubFile
+from forgepack.hub.client_record import (
+    ClientRecord,
+    read_client_record,
+    refuse_other_bytes,
+    refuse_other_source,
+)
 from forgepack.hub.fetch import check_out
 from forgepack.hub.part import HEAD_BYTES
 from forgepack.hub.plan import check_pin
@@ -29,9 +34,6 @@ from forgepack.hub.report import Action, Effects, FetchReport, FileReport, Progr
 from forgepack.hub.revision import check_revision
 from forgepack.hub.staging import hold_staging
 from forgepack.profile import Profile
-
-# Where huggingface_hub keeps, per file of a local folder, the commit that it came from (first line).
-CLIENT_RECORD = ".cache/huggingface/download/{path}.metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +70,8 @@ def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
     """Judge the folder's files, hash them and write a lock with ``adopted`` true; no network.
 
     Refused are absent, empty and link-only files, pointers, pages, weights that are not the profile's closed set of
-    tensors, known-bad digests, files that huggingface_hub recorded at another commit, and a lock that says
-    otherwise (unless ``force``).
+    tensors, known-bad digests, files of which the client that brought them recorded another repository, commit or
+    digest, links that lead elsewhere, and a lock that says otherwise (unless ``force``).
     """
     check_pin(request.profile)
     commit = check_revision(request.revision, request.profile)
@@ -79,12 +81,15 @@ def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
     if request.out is not None:
         check_out(request.out, request.source)
     names = _present(request)
-    _refuse_recorded_commit(request.source, names, commit)
+    records = [read_client_record(request.source, name, commit) for name in names]
+    for record in records:
+        refuse_other_source(record, repo=request.profile.hub.repo, commit=commit)
     _check_content(request, names)
-    files = [_hash(request.source, name, effects) for name in names]
-    refuse_known_bad(files, request.profile, where=str(request.source))
+    files = [_hash(record, effects) for record in records]
+    refuse_wrong_files(files, request.profile, where=str(request.source))
     out = request.source if request.out is None else request.out
-    job = Job(profile=request.profile, out=out, commit=commit, adopted=True, force=request.force)
+    evidence = {file.path: file.evidence or "none" for file in files}
+    job = Job(profile=request.profile, out=out, commit=commit, adopted=True, force=request.force, evidence=evidence)
     if request.out is None:
         return _lock_in_place(job, files, request)
     wanted = [HubFile(path=f.path, size=f.bytes, sha256=f.sha256, blob_id="") for f in files]
@@ -124,25 +129,6 @@ def _present(request: AdoptRequest) -> list[str]:
     return names
 
 
-def _refuse_recorded_commit(source: Path, names: list[str], commit: str) -> None:
-    """Raise IdentityError if huggingface_hub noted, as it filled the folder, that a file is of another commit."""
-    for name in names:
-        note = source / CLIENT_RECORD.format(path=name)
-        try:
-            recorded = note.read_text("utf-8", "replace").partition("\n")[0].strip()
-        except OSError:
-            continue
-        if is_commit(recorded) and recorded != commit:
-            raise IdentityError(
-                f"{name} was downloaded at another commit",
-                where=str(note),
-                expected=commit,
-                found=recorded,
-                hint=f"run forgepack fetch --out to get {commit}",
-                code="wrong-commit",
-            )
-
-
 def _check_content(request: AdoptRequest, names: list[str]) -> None:
     """Raise for files that are empty or of another kind, and for weights that are not the profile's tensors."""
     from forgepack.artifacts.checkpoint import CONFIG_FILE, MODEL_FILE, read_checkpoint_files
@@ -160,17 +146,18 @@ def _check_content(request: AdoptRequest, names: list[str]) -> None:
         read_checkpoint_files(request.source, request.profile.geometry)
 
 
-def _hash(source: Path, name: str, effects: Effects) -> LockedFile:
-    path = source / name
-    total, done = path.stat().st_size, 0
+def _hash(record: ClientRecord, effects: Effects) -> LockedFile:
+    """Return a file with its digest, which is the one that its client recorded."""
+    total, done = record.path.stat().st_size, 0
 
     def tell(count: int) -> None:
         nonlocal done
         done += count
-        effects.report(Progress(phase="check", path=name, done=done, total=total))
+        effects.report(Progress(phase="check", path=record.name, done=min(done, total), total=total))
 
-    size, sha256 = hash_file(path, tell)
-    return LockedFile(path=name, bytes=size, sha256=sha256)
+    size, sha256 = hash_file(record.path, tell)
+    refuse_other_bytes(record, sha256, tell)
+    return LockedFile(path=record.name, bytes=size, sha256=sha256, evidence=record.evidence)
 
 
 def _lock_in_place(job: Job, files: list[LockedFile], request: AdoptRequest) -> FetchReport:
@@ -194,9 +181,11 @@ def _old_lock(job: Job, files: list[LockedFile]) -> CheckpointLock | None:
         if job.force:
             return None
         raise
-    new = make_lock(repo=job.profile.hub.repo, commit=job.commit, adopted=old.adopted, files=files)
-    if old == new:
-        return old
+    new = make_lock(repo=job.profile.hub.repo, commit=job.commit, adopted=True, files=files)
+    if _content(old) == _content(new):
+        stated = [file.evidence for file in old.files if file.evidence is not None]
+        # Evidence that has changed since is locked anew; a fetched lock says more than any adopted one.
+        return old if not old.adopted or not stated or old.files == new.files else None
     if job.force:
         return None
     raise IdentityError(
@@ -207,3 +196,7 @@ def _old_lock(job: Job, files: list[LockedFile]) -> CheckpointLock | None:
         hint="run forgepack fetch --offline --out to see what differs, or replace the lock with --force",
         code="lock-differs",
     )
+
+
+def _content(lock: CheckpointLock) -> tuple[str, str, tuple[LockedFile, ...]]:
+    return lock.repo, lock.commit, tuple(replace(file, evidence=None) for file in lock.files)

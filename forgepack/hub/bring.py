@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from forgepack.artifacts.lock import CheckpointLock, LockedFile, make_lock
+from forgepack.artifacts.lock import CheckpointLock, Evidence, LockedFile, make_lock
 from forgepack.disk.space import closest_folder, demand_space
 from forgepack.hub.client import HubFile
 from forgepack.hub.plan import Item, check_record, make_plan, needed_bytes
@@ -20,7 +20,8 @@ from forgepack.profile import Profile
 class Job:
     """What ``out`` is to hold: the profile's files of ``commit``; ``adopted`` goes into the lock.
 
-    ``old`` is a lock of the same commit that lies there and must not be contradicted.
+    ``old`` is a lock of the same commit that lies there and must not be contradicted. ``evidence`` is, by path, what
+    stands behind an adopted file; fetched ones are compared with the hub's record.
     """
 
     profile: Profile
@@ -29,6 +30,7 @@ class Job:
     adopted: bool = False
     force: bool = False
     old: CheckpointLock | None = None
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -52,7 +54,10 @@ def bring_files(
             repo=job.profile.hub.repo,
             commit=job.commit,
             adopted=job.adopted,
-            files=[LockedFile(path=f.path, bytes=f.bytes, sha256=f.sha256 or "") for f in done],
+            files=[
+                LockedFile(path=f.path, bytes=f.bytes, sha256=f.sha256 or "", evidence=job.evidence.get(f.path))
+                for f in done
+            ],
         )
         if job.old is not None:
             check_record(((f.path, f.bytes, f.sha256) for f in lock.files), job.old, job.where)
@@ -113,6 +118,7 @@ def make_report(
         )
     if adopted:
         notes.append("adopted: the bytes are recorded, but were not compared with the hub's record of the commit")
+        notes += _evidence_notes({f.path: f.evidence for f in lock.files} if lock is not None else job.evidence)
     return FetchReport(
         root=job.out,
         repo=job.profile.hub.repo,
@@ -125,3 +131,17 @@ def make_report(
         free=free,
         notes=tuple(notes),
     )
+
+
+_EVIDENCE = {
+    "client": "agrees with the client's record",
+    "commit": "agrees with the commit of the client's record, which has no digest",
+    "digest": "agrees with the digest of the client's record, which names no commit",
+    "none": "no record of a client",
+}
+
+
+def _evidence_notes(evidence: Mapping[str, Evidence | None]) -> list[str]:
+    """Return one line for each kind of evidence, with the files that have it."""
+    named = {kind: [path for path, found in evidence.items() if found == kind] for kind in _EVIDENCE}
+    return [f"{_EVIDENCE[kind]}: {', '.join(paths)}" for kind, paths in named.items() if paths]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
-from forgepack.artifacts.locked import Difference, byte_differences, refuse_differences, refuse_known_bad
+from forgepack.artifacts.locked import Difference, byte_differences, refuse_differences, refuse_wrong_files
 from forgepack.disk.failures import writing
 from forgepack.disk.places import check_ground, check_inputs
 from forgepack.errors import CorruptError, IdentityError, MissingError, OutputError, UsageError
@@ -100,7 +100,7 @@ def verify_checkpoint(request: FetchRequest, effects: Effects) -> FetchReport:
         raise UsageError("there is no such folder", where=str(request.out), code="no-folder")
     lock = read_lock(request.out)
     _refuse_other(request, lock, commit)
-    refuse_known_bad(lock.files, request.profile, where=str(request.out / LOCK_NAME))
+    refuse_wrong_files(lock.files, request.profile, where=str(request.out / LOCK_NAME))
     refuse_differences(request.out, byte_differences(request.out, lock, check_listener(lock, effects)))
     if not _covers(lock, request.profile):
         raise IdentityError(
@@ -132,7 +132,7 @@ def _old_lock(request: FetchRequest, commit: str) -> CheckpointLock | None:
     try:
         lock = read_lock(request.out)
         _refuse_other(request, lock, commit)
-        refuse_known_bad(lock.files, request.profile, where=str(request.out / LOCK_NAME))
+        refuse_wrong_files(lock.files, request.profile, where=str(request.out / LOCK_NAME))
     except MissingError:
         return None
     except (CorruptError, IdentityError):

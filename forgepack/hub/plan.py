@@ -9,7 +9,7 @@ from pathlib import Path
 
 from forgepack.artifacts.files import read_error
 from forgepack.artifacts.lock import CheckpointLock, LockedFile, is_repo
-from forgepack.artifacts.locked import refuse_known_bad
+from forgepack.artifacts.locked import refuse_wrong_files
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.errors import HubError, IdentityError, MissingError, OutputError, UsageError
 from forgepack.hub.client import HubFile
@@ -69,7 +69,7 @@ def select_files(profile: Profile, listed: Mapping[str, HubFile], where: str) ->
     names = {*profile.hub.files, *profile.hub.optional_files}
     wanted = [listed[name] for name in sorted(names) if name in listed]
     known = [LockedFile(path=f.path, bytes=f.size, sha256=f.sha256) for f in wanted if f.sha256 is not None]
-    refuse_known_bad(known, profile, where=where)
+    refuse_wrong_files(known, profile, where=where)
     return wanted
 
 

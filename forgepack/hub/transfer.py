@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from forgepack.artifacts.lock import LockedFile
-from forgepack.artifacts.locked import refuse_known_bad
+from forgepack.artifacts.locked import refuse_wrong_files
 from forgepack.disk.files import remove_file
 from forgepack.errors import HubError, IdentityError
 from forgepack.hub.client import Answer, HubFile
@@ -166,7 +166,7 @@ class Transfer:
 
     def _judge(self, part: Part) -> None:
         found = LockedFile(path=part.file.path, bytes=part.size, sha256=part.content.sha256)
-        refuse_known_bad([found], self._profile, where=part.file.path)
+        refuse_wrong_files([found], self._profile, where=part.file.path)
         if part.content.matches():
             return
         self._refuse_wrong_kind(part)

@@ -120,7 +120,8 @@ class _Build:
         package = step_key(quant, inputs["checkpoint"], inputs["target"], inputs["profile"], options["emit"])
         drafter = self._step("emit", recipe.drafter, package, self._emit)
         pair = [drafter, quant, inputs["checkpoint"], inputs["target"], inputs["profile"]]
-        self._step("verify", recipe.reports, step_key(*pair, options["verify"]), self._verify)
+        judged = [options["verify"], *([] if inputs["given"] is None else [inputs["given"]])]
+        self._step("verify", recipe.reports, step_key(*pair, *judged), self._verify)
         if "refused" not in self.outcomes.values():
             release = step_key(drafter, inputs["target"], inputs["documents"], inputs["profile"], options["bundle"])
             self._step("bundle", recipe.output, release, self._bundle)
@@ -208,9 +209,17 @@ class _Build:
             quant=absolute(recipe.quant),
             checkpoint=absolute(recipe.checkpoint),
             traces=None,
-            named={"drafter": "drafter", "quant": "quant", "checkpoint": "checkpoint", "target": "target"},
+            named={
+                "drafter": "drafter",
+                "quant": "quant",
+                "checkpoint": "checkpoint",
+                "target": "target",
+                **{role: path.name for role, path in recipe.files.items()},
+            },
+            given=recipe.given,
         )
-        self.report = verify(Pair(sources, recipe.profile, recipe.depth), strict=recipe.strict)
+        pair = Pair(sources, recipe.profile, recipe.depth, seconds=recipe.seconds)
+        self.report = replace(verify(pair, strict=recipe.strict, terms=recipe.terms), options=recipe.options)
         make_folder(recipe.reports)
         write_file(recipe.reports / REPORT_FILE, self.world.render(self.report))
         return "made" if self.report.verdict == "pass" else "refused"

@@ -23,11 +23,20 @@ from forgepack.emit.describe import describe_file, differences
 from forgepack.errors import CorruptError, IdentityError, MissingError, UsageError
 
 LOCK_FILE = "forgepack.lock"
+
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a lock of version 1 in today's form: its build could name neither waivers nor attestations."""
+    return {**raw, "inputs": {**raw["inputs"], "given": None}}
+
+
 KIND = DocumentKind(
     name="forgepack.build_lock",
     title="lock of a build",
     remake="remove the file and build again",
     code="build-lock",
+    version=2,
+    upgrade=_from_version_1,
 )
 SCHEMA_NAME = "build_lock"
 MAX_BYTES = 64 << 20

@@ -20,6 +20,7 @@ from forgepack.artifacts.release_json import (
 )
 from forgepack.artifacts.release_record import RECORD_FILE, SUMS_FILE, release_record, render_sums
 from forgepack.artifacts.target import read_manifest
+from forgepack.artifacts.unproven import unproven_sources
 from forgepack.canonical import dump_canonical, parse_object, sha256_hex
 from forgepack.disk.failures import writing
 from forgepack.disk.files import fsync_folder, make_folder, new_file, write_new
@@ -117,7 +118,8 @@ class _Job:
     def fill(self, inventory: Inventory) -> list[ReleaseFile]:
         """Write everything into the stage, release.json last, and return every file that lies in it."""
         copied = [self._listed(file, digest) for file, digest in self._copy(inventory)]
-        documents = compose_documents(self.inputs, copied, self.profile)
+        unproven = unproven_sources(self._binding(), pinned=self.profile.hub.pins_all)
+        documents = compose_documents(self.inputs, copied, self.profile, unproven=unproven)
         files = copied + [self._written(name, documents[name]) for name in DOCUMENTS]
         files.sort(key=lambda file: file.path)
         data = dump_canonical(self._release(files))

@@ -64,7 +64,9 @@ def _lock_facts(notes: Notes, lock: CheckpointLock) -> None:
     if model is not None:
         notes.identity[MODEL_FILE] = model.sha256
         notes.know(model.sha256)
-    notes.facts["compared with the hub"] = "no: adopted from a folder" if lock.adopted else "yes, when fetched"
+    kinds = ", ".join(sorted({f.evidence or "not recorded" for f in lock.files}))
+    adopted = f"no: adopted from a folder; the client's records: {kinds}"
+    notes.facts["compared with the hub"] = adopted if lock.adopted else "yes, when fetched"
     pins = {(p.hub.repo, p.hub.commit): p.name for p in notes.profiles}
     notes.facts["pinned by"] = pins.get((lock.repo, lock.commit), "no known profile")
 

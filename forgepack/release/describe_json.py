@@ -11,6 +11,7 @@ from forgepack.artifacts.lock import parse_lock
 from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.tokenizer import read_tokenizer
+from forgepack.artifacts.unproven import unproven_sources
 from forgepack.canonical import MAX_JSON_BYTES, digest_json, parse_object
 from forgepack.errors import CorruptError
 from forgepack.release.inspection import Notes
@@ -58,6 +59,9 @@ def sidecar_facts(notes: Notes, raw: Json) -> None:
         notes.facts["bound"] = "no: written by other scripts, nothing in it is a digest"
         return
     _tell(notes, bound, profile="profile.name", method="quantization.method", taps="target.taps.layer_ids")
+    # No profile judges here: whether one pins the files is for verify to say.
+    for number, sentence in enumerate(unproven_sources(bound, pinned=False)):
+        notes.facts["not proven" if number == 0 else f"not proven, {number + 1}"] = sentence
     digests = {
         "program": f"package.files.{lookup(bound, 'package.asset')}/main.mlirb.sha256",
         "checkpoint weights": "checkpoint.model_sha256",
@@ -99,7 +103,8 @@ def _lock(notes: Notes, raw: Json) -> None:
     lock = notes.attempt(lambda: parse_lock(dict(raw), where=str(notes.path)))
     if lock is not None:
         notes.identity |= {"repository": lock.repo, "commit": lock.commit, "lock": lock.digest}
-        notes.facts |= {"adopted": lock.adopted, "files": ", ".join(f.path for f in lock.files)}
+        stated = ", ".join(f"{f.path} ({f.evidence or 'evidence not recorded'})" for f in lock.files)
+        notes.facts |= {"adopted": lock.adopted, "files": stated}
         for file in lock.files:
             notes.know(file.sha256)
 

@@ -27,8 +27,13 @@ _CHANGES = {
 }
 
 
-def compose_documents(inputs: BundleInputs, files: Sequence[ReleaseFile], profile: Profile) -> dict[str, bytes]:
-    """Return all five documents by name; MissingError where the target's licence is not to be had."""
+def compose_documents(
+    inputs: BundleInputs, files: Sequence[ReleaseFile], profile: Profile, *, unproven: Sequence[str] = ()
+) -> dict[str, bytes]:
+    """Return all five documents by name; MissingError where the target's licence is not to be had.
+
+    README and MODIFICATIONS repeat the sentences of ``unproven``: what nobody has proven of the drafter's sources.
+    """
     supplied = {} if inputs.documents is None else _supplied(inputs.documents)
     licence, notice = (
         None if inputs.root is None else read_optional_text(inputs.root / n) for n in ("LICENSE", "NOTICE")
@@ -41,10 +46,10 @@ def compose_documents(inputs: BundleInputs, files: Sequence[ReleaseFile], profil
             code="licence",
         )
     written = {
-        "README.md": _readme(inputs.upstream, files, profile),
+        "README.md": _readme(inputs.upstream, files, profile, unproven),
         "LICENSE": licence or b"",
         "NOTICE": _notice(inputs.upstream, profile, notice),
-        "MODIFICATIONS.md": _modifications(inputs.upstream, files, profile),
+        "MODIFICATIONS.md": _modifications(inputs.upstream, files, profile, unproven),
         "QWEN_SOURCE.json": dump_canonical(source_record(inputs.upstream, files, profile)),
     }
     return {**written, **supplied}
@@ -91,7 +96,9 @@ def _notice(upstream: Upstream, profile: Profile, target: bytes | None) -> bytes
     return own.encode() if target is None else own.encode() + b"\nNotice of the target:\n\n" + target.lstrip()
 
 
-def _modifications(upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile) -> bytes:
+def _modifications(
+    upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile, unproven: Sequence[str]
+) -> bytes:
     totals = component_totals(files)
     lines = [
         "# Modifications",
@@ -102,8 +109,13 @@ def _modifications(upstream: Upstream, files: Sequence[ReleaseFile], profile: Pr
         *(f"* `{name}/`: {_CHANGES[name]}." for name in _CHANGES if name in totals),
         "",
         "release.json marks each changed file with a modification notice.",
+        *_not_proven(unproven),
     ]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _not_proven(unproven: Sequence[str]) -> list[str]:
+    return ["", "Not proven:", "", *(f"* {sentence}" for sentence in unproven)] if unproven else []
 
 
 def component_totals(files: Sequence[ReleaseFile]) -> Mapping[str, tuple[int, int]]:
@@ -115,7 +127,7 @@ def component_totals(files: Sequence[ReleaseFile]) -> Mapping[str, tuple[int, in
     return found
 
 
-def _readme(upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile) -> bytes:
+def _readme(upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile, unproven: Sequence[str]) -> bytes:
     runtime, repo = profile.runtime, profile.hub.repo
     rows = [f"| `{name}/` | {count} | {size:,} |" for name, (count, size) in component_totals(files).items()]
     lines = [
@@ -145,5 +157,6 @@ def _readme(upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile) 
         "",
         "Terms: LICENSE and NOTICE for the target, drafter/LICENSE and drafter/NOTICE for the drafter;",
         "MODIFICATIONS.md says what was changed, QWEN_SOURCE.json and drafter/DFLASH2_SOURCE.json from what.",
+        *_not_proven(unproven),
     ]
     return ("\n".join(lines) + "\n").encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ from forgepack.emit.describe import describe_file, describe_folder
 from forgepack.errors import UsageError
 from forgepack.profile import Profile, Upstream
 from forgepack.quantize.recipe import Options, calibration_scale, deployed_scale
-from forgepack.verify.report import Depth
+from forgepack.verify.given import Given
+from forgepack.verify.report import Chosen, Depth
+from forgepack.verify.terms import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,9 @@ class BuildRecipe:
 
     ``root`` is the target's release root, where its licence lies; ``created`` the only date in the package.
     ``offline`` takes the checkpoint as its lock says, without a hub: also one that was adopted.
+
+    ``terms`` and ``given`` are waivers, attestations and withdrawn digests as read; ``files`` are theirs, by role.
+    ``options`` are told in the verification's report. ``seconds`` bounds each reading or run of an asset.
     """
 
     profile: Profile
@@ -41,6 +46,11 @@ class BuildRecipe:
     strict: bool
     created: int
     offline: bool = False
+    seconds: float = 600.0
+    terms: Terms = field(default_factory=Terms)
+    given: Given = field(default_factory=Given)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    options: tuple[Chosen, ...] = ()
 
     @property
     def quant(self) -> Path:
@@ -83,6 +93,7 @@ def describe_inputs(recipe: BuildRecipe, lock: CheckpointLock) -> dict[str, Any]
         "held_out": None if recipe.held_out is None else describe_file(recipe.held_out),
         "target": describe_target_files(recipe),
         "documents": _describe_documents(recipe),
+        "given": {role: describe_file(path) for role, path in sorted(recipe.files.items())} or None,
         "options": describe_options(recipe),
     }
 

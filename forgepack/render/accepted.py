@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
-from forgepack.verify.report import Accepted, Check, Report
+from forgepack.verify.report import Accepted, Check, Chosen, Report
 
 
 def accepted_text(accepted: Accepted) -> str:
@@ -30,6 +30,12 @@ def accepted_lines(check: Check) -> Iterator[str]:
 def partial_text(report: Report) -> str:
     """Return how many rules were left out by name."""
     return f"{report.not_selected} {'rule' if report.not_selected == 1 else 'rules'} not selected"
+
+
+def origin_text(one: Chosen) -> str:
+    """Return one option that has not its default, with where it was set."""
+    place = f" {escape_line(one.place)}" if one.place else ""
+    return f"option {one.name} = {escape_line(one.value)} (from {'the ' if not one.place else ''}{one.source}{place})"
 
 
 def baseline_lines(report: Report) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
-from forgepack.render.accepted import accepted_text, baseline_lines, partial_text
+from forgepack.render.accepted import accepted_text, baseline_lines, origin_text, partial_text
 from forgepack.verify.report import Check, Report
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
@@ -30,6 +30,9 @@ def _lines(report: Report) -> Iterator[str]:
         total = len(report.checks)
         text = f"{total - report.not_selected} of {total} rules ran: this is no verdict on the whole"
         yield _command("warning", "", f"forgepack: {partial_text(report)}", text)
+    for one in report.options:
+        if one.source != "command line":
+            yield _command("notice", "", "forgepack: an option was not given on the command line", origin_text(one))
     yield from baseline_lines(report)
     counts = [f"{report.count('pass')} of {len(report.checks)} checks passed"]
     counts += [f"{report.count(status)} {status}" for status in ("waived", "known") if report.count(status)]

@@ -17,11 +17,14 @@ from forgepack.verify.report import (
     Accepted,
     BaselineResult,
     Check,
+    Chosen,
     Failure,
     Finding,
     Identity,
     Report,
 )
+
+_LONGEST = 500
 
 
 def report_json(report: Report) -> dict[str, Any]:
@@ -37,6 +40,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "complete": report.not_selected == 0,
         "selection": _selection(report),
         "baseline": _baseline(report.baseline),
+        "options": [_option(one) for one in report.options],
         "verdict": report.verdict,
         "exit_code": report.exit_code,
         "inputs": {one.role: _input(one) for one in report.inputs},
@@ -58,6 +62,11 @@ def render(report: Report) -> bytes:
 
 def _input(one: Identity) -> dict[str, Any]:
     return {"path": escape_line(one.path), "digests": dict(one.digests)}
+
+
+def _option(one: Chosen) -> dict[str, str]:
+    value, place = escape_line(one.value)[:_LONGEST], escape_line(one.place)
+    return {"name": one.name, "value": value, "source": one.source, "place": place}
 
 
 def _selection(report: Report) -> dict[str, Any] | None:

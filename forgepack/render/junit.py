@@ -20,7 +20,8 @@ Element = ElementTree.Element
 def render(report: Report) -> bytes:
     """Return the report as indented UTF-8 XML."""
     partial = f", {partial_text(report)}" if report.not_selected else ""
-    root = Element("testsuites", {"name": f"forgepack{partial}"})
+    word = ", selection" if report.verdict == "selection" else ""
+    root = Element("testsuites", {"name": f"forgepack{word}{partial}"})
     for area in AREAS:
         checks = [check for check in report.checks if check.area == area]
         if checks:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from forgepack.canonical import dump_canonical
 from forgepack.escaping import escape_line
-from forgepack.render.accepted import partial_text
+from forgepack.render.accepted import origin_text, partial_text
 from forgepack.verify.report import Check, Finding, Report
 from forgepack.verify.rule import AREAS, Rule, all_rules
 
@@ -43,6 +43,7 @@ def sarif_json(report: Report) -> dict[str, Any]:
             "profile": escape_line(report.profile),
             "depth": report.depth.label,
             "complete": report.not_selected == 0,
+            "options": [origin_text(one) for one in report.options],
             **_terms(report),
         },
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
-from forgepack.render.accepted import accepted_lines, baseline_lines, partial_text
+from forgepack.render.accepted import accepted_lines, baseline_lines, origin_text, partial_text
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE
 from forgepack.verify.report import Check, Failure, Finding, Report, Status
 
@@ -21,7 +21,12 @@ _ORDER = ("error", "warning", "note")
 
 def render(report: Report, *, verbose: bool = False) -> str:
     """Return the report as lines; ``verbose`` also lists every check that passed or was not evaluated."""
-    lines = [*_head(report), *_failures(report), *_findings(report, verbose=verbose), *_accepted(report)]
+    lines = [
+        *_head(report, verbose=verbose),
+        *_failures(report),
+        *_findings(report, verbose=verbose),
+        *_accepted(report),
+    ]
     lines += _unknown(report, verbose=verbose)
     if verbose:
         lines += [f"pass    {check.id}  {check.title}" for check in report.checks if check.status == "pass"]
@@ -29,12 +34,13 @@ def render(report: Report, *, verbose: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _head(report: Report) -> Iterator[str]:
+def _head(report: Report, *, verbose: bool) -> Iterator[str]:
     partial = f", {partial_text(report)}" if report.not_selected else ""
     yield f"{report.verdict.upper()}{partial}  profile {escape_line(report.profile)}, depth {report.depth.label}"
     for one in report.inputs:
         yield f"  {one.role}: {escape_line(one.path)}"
     yield from (f"  {line}" for line in _terms(report))
+    yield from (f"  {origin_text(one)}" for one in report.options if verbose or one.source != "command line")
     yield ""
 
 
@@ -142,7 +148,7 @@ def _unknown(report: Report, *, verbose: bool) -> Iterator[str]:
     for check in report.checks:
         if check.status != "not-evaluated" or check.cause in failed or not check.selected:
             continue
-        if verbose or (check.depth <= report.depth and check.reason not in _UNASKED):
+        if verbose or check.required or (check.depth <= report.depth and check.reason not in _UNASKED):
             reasons.setdefault((check.required, check.reason), []).append(check.id)
     for (required, reason), ids in sorted(reasons.items(), key=lambda item: (not item[0][0], item[0][1])):
         kind = "not evaluated, though required" if required else "not evaluated"

@@ -21,12 +21,20 @@ from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
 from forgepack.profile import Profile
 from forgepack.verify.report import Finding
 
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a report of version 1 in today's form: where its options came from is not known."""
+    return {**raw, "options": None}
+
+
 KIND = DocumentKind(
     name="forgepack.report",
     title="report of a verification",
     remake="forgepack verify --report json=FILE writes one",
     code="report",
+    version=2,
     numbered=True,
+    upgrade=_from_version_1,
 )
 SCHEMA_NAME = "report"
 MAX_BYTES = 64 << 20

@@ -85,7 +85,7 @@ def _report(pair: Pair, checks: list[Check], extra: list[Failure], *, strict: bo
         depth=pair.depth,
         strict=strict,
         inputs=inputs,
-        checks=_grouped(checks),
+        checks=_demanded(_grouped(checks)) if selection.select else _grouped(checks),
         failures=tuple(sorted(failures, key=lambda f: (f.exit_code, f.where, f.what))),
         exit_zero=terms.exit_zero,
         narrowed=None if selection.whole else narrowed,
@@ -209,6 +209,14 @@ def _grouped(checks: Iterable[Check]) -> tuple[Check, ...]:
         return replace(check, required=False) if excused else check
 
     return tuple(grouped(check) for check in checks)
+
+
+def _demanded(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Require every rule that --select chose: who asks for one rule is answered, or told that it can't be."""
+    return tuple(
+        replace(check, required=True) if check.selected and check.status == "not-evaluated" else check
+        for check in checks
+    )
 
 
 def _cause_of(ident: str, prefixes: Iterable[str], failed: list[str]) -> str | None:

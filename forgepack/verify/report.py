@@ -13,12 +13,13 @@ from enum import IntEnum
 from typing import Literal
 
 from forgepack.canonical import digest_json
-from forgepack.errors import EXIT_OK, EXIT_REFUSED, ForgepackError
+from forgepack.errors import EXIT_OK, EXIT_REFUSED, ForgepackError, UnreadableError
 from forgepack.escaping import escape_line
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["pass", "fail", "not-evaluated", "waived", "known"]
-Verdict = Literal["pass", "fail", "error"]
+Verdict = Literal["pass", "selection", "fail", "error"]
+Origin = Literal["command line", "variable", "file"]
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 STATUSES: tuple[Status, ...] = ("pass", "fail", "not-evaluated", "waived", "known")
@@ -178,11 +179,22 @@ class Narrowed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """An option that has not its default: its value, and where it was set (the variable, or the file and its key)."""
+
+    name: str
+    value: str
+    source: Origin
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The whole outcome; ``strict`` says whether warnings count as errors.
 
     ``exit_zero`` makes a refusal end with 0 unless a rule that is never waived refuses; the verdict stays.
-    ``narrowed`` is None where every rule was selected, ``baseline`` where none was given.
+    ``narrowed`` is None where every rule was selected, ``baseline`` where none was given. ``options`` are those that
+    decided the outcome and have not their defaults.
     """
 
     version: str
@@ -196,6 +208,7 @@ class Report:
     exit_zero: bool = False
     narrowed: Narrowed | None = None
     baseline: BaselineResult | None = None
+    options: tuple[Chosen, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -203,10 +216,20 @@ class Report:
         return self._code([check for check in self.checks if self.refuses(check) and not self._forgiven(check)])
 
     def _code(self, refusing: list[Check]) -> int:
-        return strongest([failure.exit_code for failure in self.failures] + [EXIT_REFUSED for _ in refusing])
+        return strongest([failure.exit_code for failure in self.failures] + [self._code_of(one) for one in refusing])
+
+    def _code_of(self, check: Check) -> int:
+        """Return the code of one refusal: who selected a rule that can't be evaluated asked what can't be answered."""
+        unknown = self.is_selection and check.status == "not-evaluated"
+        return UnreadableError.exit_code if unknown else EXIT_REFUSED
 
     def _forgiven(self, check: Check) -> bool:
-        return self.exit_zero and check.waivable
+        return self.exit_zero and check.waivable and self._code_of(check) == EXIT_REFUSED
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether rules were chosen by --select: then nothing is said of the pair, only of those rules."""
+        return self.narrowed is not None and bool(self.narrowed.select)
 
     @property
     def not_selected(self) -> int:
@@ -215,14 +238,19 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """``pass``, ``fail``, or ``error`` when the verification could not be finished."""
+        """``pass``, ``fail``, or ``error`` when the verification could not be finished.
+
+        ``selection`` stands in place of ``pass`` where --select chose the rules: it is never taken for one.
+        """
         code = self._code([check for check in self.checks if self.refuses(check)])
-        return "pass" if code == EXIT_OK else "fail" if code == EXIT_REFUSED else "error"
+        if code == EXIT_OK:
+            return "selection" if self.is_selection else "pass"
+        return "fail" if code == EXIT_REFUSED else "error"
 
     def refuses(self, check: Check) -> bool:
-        """Say whether this check alone fails the verdict."""
+        """Say whether this check alone fails the verdict; of a selection every rule must be evaluated and pass."""
         if check.status == "fail":
-            return check.severity == "error" or (self.strict and check.severity == "warning")
+            return check.severity == "error" or self.is_selection or (self.strict and check.severity == "warning")
         return check.status == "not-evaluated" and check.required
 
     def count(self, status: Status) -> int:

@@ -161,27 +161,26 @@ def test_waivers_baseline_and_exit_zero(pair: Path, capsys: pytest.CaptureFixtur
 def test_settings_come_from_the_configuration(
     pair: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """[verify] of forgepack.toml sets them, paths beside it; --isolated ignores it; exit-zero is said each time."""
+    """[verify] of forgepack.toml sets what strengthens, paths beside it; what accepts findings is an error there."""
     renamed(pair)
     waivers(pair, finding_of(capsys, pair, "CTR005"))
-    deny = pair / "deny.toml"
-    deny.write_text(f'[[deny]]\nsha256 = "{"0" * 64}"\nreason = "r"\n')
     folder = pair / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
     config = folder / "forgepack.toml"
-    config.write_text(
-        '[verify]\nwaivers = "../forgepack-waivers.toml"\ndeny = ["../deny.toml"]\nignore = ["LIC006"]\n'
-    )
-    assert 0 == verify(pair)
-    assert "1 rule not selected" in capsys.readouterr().out
     args = ["verify", str(pair / "drafter"), "--target", str(pair / "target"), *_profile(pair), "--depth", "header"]
-    assert 1 == run(["--isolated", *args])
-    config.write_text("[verify]\nexit-zero = true\n")
-    assert 2 == verify(pair)
-    assert "unknown key" in capsys.readouterr().err
+    for text in ('waivers = "../forgepack-waivers.toml"', 'ignore = ["LIC006"]', "exit-zero = true"):
+        config.write_text(f"[verify]\n{text}\n")
+        assert 2 == run(args)
+        assert f"forgepack.toml: verify.{text.split()[0]}" in capsys.readouterr().err
+        assert 1 == run(["--isolated", *args])
+    write("deny.toml", f'[[deny]]\nsha256 = "{"0" * 64}"\nreason = "r"\n'.encode())(pair)
+    config.write_text('[verify]\ndeny = ["../deny.toml"]\n')
+    capsys.readouterr()
+    assert 1 == run(args)
+    assert "option deny = ../deny.toml (from file forgepack.toml: verify.deny)" in capsys.readouterr().out
     config.write_text("[verify]\ndeny = [1]\n")
-    assert 2 == verify(pair)
+    assert 2 == run(args)
 
 
 def test_strict_lets_warnings_refuse(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from forgepack.cli.config import EVERY_TIME, WITHOUT
 from forgepack.cli.examples import EXAMPLES
 from forgepack.cli.main import COMMANDS, forgepack
+from forgepack.cli.settable import reads_file, settable
 
 _SHARED = ("quiet", "verbose", "help")
 
@@ -52,12 +52,13 @@ def _section(command: click.Command) -> Iterator[str]:
 
 
 def _table(params: list[click.Parameter] | list[click.Option], command: str) -> Iterator[str]:
-    keyed = command not in WITHOUT and command != "forgepack"
+    keyed = reads_file(command)
     yield "| option | means | default |" + (" key |" if keyed else "")
     yield "|---|---|---|" + ("---|" if keyed else "")
     for param in params:
         if isinstance(param, click.Option):
-            key = "" if param.name in EVERY_TIME else f"`{_long(param)[2:]}`"
+            name = _long(param)[2:]
+            key = "" if settable(command, name).file is None else f"`{name}`"
             yield f"| {_spelled(param)} | {escape_cell(param.help or '')} | {default_of(param)} |" + (
                 f" {key} |" if keyed else ""
             )

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 import click
 
-from forgepack.cli.config import PREFIX, RECIPE, WITHOUT, options_of
+from forgepack.cli.config import RECIPE, options_of
 from forgepack.cli.main import COMMANDS
+from forgepack.cli.settable import Values, reads_file, settable
+from forgepack.cli.variables import variables_of
 from tests.docs.reference_commands import default_of, escape_cell, find_command
 
 _VARIABLES = {
     "FORGEPACK_PROFILE": "`--profile` of every command",
-    "FORGEPACK_CONFIG, FORGEPACK_ISOLATED, FORGEPACK_QUIET, FORGEPACK_VERBOSE": "the options before a command's name",
-    "FORGEPACK_COMMAND_OPTION": "an option of one command, for instance `FORGEPACK_VERIFY_DEPTH=hash`; an unknown "
-    "name is told on stderr",
+    "FORGEPACK_QUIET, FORGEPACK_VERBOSE": "`-q` and `-v`",
+    "FORGEPACK_COMMAND_OPTION": "an option of one command, for instance `FORGEPACK_VERIFY_DEPTH=run`, where the tables "
+    "below name the variable; an unknown name is told on stderr",
     "HF_TOKEN": "the hub's token; else the hub's own store. It appears in no log, lock or report",
     "HF_ENDPOINT": "a mirror of the hub",
     "HTTPS_PROXY, HTTP_PROXY, NO_PROXY": "as usual",
@@ -26,7 +28,7 @@ _VARIABLES = {
 
 def configuration_page() -> str:
     """Return the page of settings."""
-    tables = [name for name in COMMANDS if name not in WITHOUT]
+    tables = [name for name in COMMANDS if reads_file(name)]
     lines = [
         "# Configuration",
         "",
@@ -37,6 +39,12 @@ def configuration_page() -> str:
         "| variable | sets |",
         "|---|---|",
         *(f"| `{name.replace(', ', '`, `')}` | {text} |" for name, text in _VARIABLES.items()),
+        "",
+        "What weakens a verification, names its subject, replaces or writes anything is set by the command line alone:",
+        "`--select`, `--ignore`, `--waivers`, `--baseline`, `--attestation`, `--allow-links`, `--exit-zero`, `--report`,",
+        "`--force`, outputs, a depth below the default, `--config`, `--isolated`. A variable or a key that sets one of",
+        "them is an error (exit 2) that names it. Neither can a variable take back what the file demands (`strict`,",
+        "`deny`, a greater `depth`). Every report lists the options that decided it, with where each came from.",
         "",
         "## forgepack.toml",
         "",
@@ -60,20 +68,18 @@ def configuration_page() -> str:
 def _keys(command: str) -> Iterator[str]:
     yield "| key | value | means | default | variable |"
     yield "|---|---|---|---|---|"
-    for key, option in options_of(find_command(command)).items():
+    for key, option in options_of(command, find_command(command)).items():
         means = escape_cell(option.help or "")
-        yield f"| `{key}` | {_kind(option)} | {means} | {default_of(option)} | `{_variable(command, option)}` |"
+        kind = _kind(option, settable(command, key).file)
+        variables = ", ".join(f"`{name}`" for name in variables_of(command, option))
+        yield f"| `{key}` | {kind} | {means} | {default_of(option)} | {variables} |"
 
 
-def _variable(command: str, option: click.Option) -> str:
-    if isinstance(option.envvar, str):
-        return option.envvar
-    return f"{PREFIX}{command}_{option.name}".upper().replace("-", "_")
-
-
-def _kind(option: click.Option) -> str:
+def _kind(option: click.Option, allowed: Values | None) -> str:
     if option.is_flag:
         kind = "true or false"
+    elif allowed is not None and allowed.choices is not None:
+        kind = ", ".join(f'`"{choice}"`' for choice in allowed.choices())
     elif isinstance(option.type, click.Choice):
         kind = ", ".join(f'`"{choice}"`' for choice in option.type.choices)
     elif isinstance(option.type, click.types.IntParamType):

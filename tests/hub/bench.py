@@ -124,11 +124,11 @@ def expected_tree(files: Mapping[str, bytes] = FILES, commit: str = COMMIT) -> d
         "adopted": False,
         "commit": commit,
         "files": [
-            {"bytes": len(data), "path": name, "sha256": hashlib.sha256(data).hexdigest()}
+            {"bytes": len(data), "evidence": "hub", "path": name, "sha256": hashlib.sha256(data).hexdigest()}
             for name, data in sorted(taken.items())
         ],
         "repo": REPO,
-        "schema": "forgepack.checkpoint-lock/1",
+        "schema": "forgepack.checkpoint-lock/2",
     }
     text = json.dumps(lock, indent=2, sort_keys=True) + "\n"
     return {LOCK_NAME: text.encode(), **taken}

@@ -8,15 +8,16 @@ from typing import Any
 import click
 
 from forgepack.canonical import dump_canonical
-from forgepack.cli.config import RECIPE, WITHOUT, options_of
+from forgepack.cli.config import RECIPE, options_of
 from forgepack.cli.main import COMMANDS, forgepack
+from forgepack.cli.settable import Values, reads_file, settable
 
 SCHEMA = Path(__file__).parents[2] / "schemas/forgepack_toml.schema.json"
 
 
 def config_schema() -> dict[str, Any]:
     """Return the schema: the recipe's keys at the top, a table for each command that reads the file."""
-    tables = {name: table_schema(name) for name in COMMANDS if name not in WITHOUT}
+    tables = {name: table_schema(name) for name in COMMANDS if reads_file(name)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "forgepack.toml",
@@ -30,15 +31,18 @@ def config_schema() -> dict[str, Any]:
 def table_schema(name: str) -> dict[str, Any]:
     """Return the schema of one command's options."""
     command = forgepack.get_command(click.Context(forgepack), name)
-    properties = {key: option_schema(option) for key, option in options_of(command).items()}
+    options = options_of(name, command)
+    properties = {key: option_schema(option, settable(name, key).file) for key, option in options.items()}
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def option_schema(option: click.Option) -> dict[str, Any]:
-    """Return the schema of one option's value."""
+def option_schema(option: click.Option, allowed: Values | None) -> dict[str, Any]:
+    """Return the schema of one option's value, of which a file may give those that are ``allowed``."""
     kind: dict[str, Any] = {"type": "string"}
     if option.is_flag:
         kind = {"type": "boolean"}
+    elif allowed is not None and allowed.choices is not None:
+        kind = {"enum": list(allowed.choices())}
     elif isinstance(option.type, click.Choice):
         kind = {"enum": [str(choice) for choice in option.type.choices]}
     elif isinstance(option.type, click.types.IntParamType):

@@ -28,7 +28,7 @@ def recipe(more: str = "") -> str:
     keys = {"profile": "mini", "checkpoint": "checkpoint", "traces": "calib.npz", "held-out": "heldout.npz"}
     keys |= {"target": "target", "output": "release"}
     lines = [f'{key} = "{value}"' for key, value in keys.items()]
-    return "\n".join([*lines, "[quantize]", "threads = 1", "[verify]", 'depth = "header"', more, ""])
+    return "\n".join([*lines, "[quantize]", "threads = 1", "[verify]", 'depth = "lineage"', more, ""])
 
 
 def prepare(root: Path) -> None:

@@ -179,13 +179,6 @@ def test_verify_bundle_refuses_with_1_and_writes_its_report(
     assert "inside bundle" in capsys.readouterr().err
 
 
-def test_configured_target_is_no_matter_of_a_bundle(base: Path, released: Path, here: Path) -> None:
-    """A target from the file serves `verify DRAFTER`; a bundle brings its own."""
-    (here / "forgepack.toml").write_text(f'[verify]\ntarget = "{base / "target"}"\ndepth = "header"\n')
-    assert 0 == run(verify_args(base, str(base / "drafter")))
-    assert 0 == run(verify_args(base, "--bundle", str(released)))
-
-
 def test_warning_of_a_staged_release_is_told(base: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What does not refuse a release is said while it is bundled."""
     shutil.copytree(base, here / "pair")

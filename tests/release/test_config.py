@@ -51,8 +51,8 @@ def test_no_file_sets_nothing() -> None:
 
 def test_project_file_speaks_below_tool_forgepack() -> None:
     """[tool.forgepack] holds the same keys; forgepack.toml goes before it."""
-    assert "hash" == defaults('[tool.forgepack.verify]\ndepth = "hash"\n', "pyproject.toml")["verify"]["depth"]
-    assert "header" == defaults('[verify]\ndepth = "header"\n')["verify"]["depth"]
+    assert "run" == defaults('[tool.forgepack.verify]\ndepth = "run"\n', "pyproject.toml")["verify"]["depth"]
+    assert "lineage" == defaults('[verify]\ndepth = "lineage"\n')["verify"]["depth"]
 
 
 def test_profile_at_the_top_is_every_commands() -> None:
@@ -66,11 +66,11 @@ def test_paths_are_relative_to_the_file(here: Path) -> None:
     """A file named from elsewhere means the folders beside it; absolute paths stay."""
     (here / "deep").mkdir()
     (here / "deep/other.toml").write_text(
-        'output = "out"\ntraces = "/data/t.npz"\n[verify]\nreport = ["json=r.json"]\n'
+        'output = "out"\ntraces = "/data/t.npz"\nprofile = "own.json"\n[verify]\ndeny = ["list.json"]\n'
     )
     found = load_config(Path("deep/other.toml"), COMMANDS, find).defaults
-    assert {"output": "deep/out", "traces": "/data/t.npz"} == found["build"]
-    assert ["json=r.json"] == found["verify"]["reports"]
+    assert {"output": "deep/out", "traces": "/data/t.npz", "profile_name": "deep/own.json"} == found["build"]
+    assert ["deep/list.json"] == found["verify"]["deny"]
 
 
 @pytest.mark.parametrize(
@@ -100,14 +100,14 @@ def test_unknown_keys_and_values_name_the_closest(text: str, where: str, hint: s
         "[verify]\nstrict = 1",
         '[verify]\ntimeout = "soon"',
         "[verify]\ntimeout = true",
-        '[verify]\nreport = "json=x"',
+        '[verify]\ndeny = "list.json"',
         "[quantize]\nthreads = 0",
         "[verify]\nblocks = inf",
         "[verify]\nblocks = [1]",
         "[verify]\ntimeout = nan",
         "[fetch]\ntimeout = nan",
-        '[verify]\ntarget = "a\\u0000b"',
-        '[verify]\nreport = ["json=a\\u0000b"]',
+        'target = "a\\u0000b"',
+        '[verify]\ndeny = ["a\\u0000b"]',
         "verify = 1",
         "[verify]\nforce = true",
         "[verify]\nplain = true",
@@ -136,39 +136,45 @@ def test_named_file_must_speak_of_us(here: Path) -> None:
             load_config(Path(name), COMMANDS, find)
 
 
-def depth_of(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    """Verify the bundle and return the depth that its report tells."""
+def timeout_of(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[str, str] | None:
+    """Verify the bundle and return how the report says that its timeout was set, None for the default."""
     code = run([*args[:1], "verify", *args[1:]] if args[:1] == ("--isolated",) else ["verify", *args])
     assert 0 == code
-    return str(json.loads(capsys.readouterr().out)["depth"])
+    options = json.loads(capsys.readouterr().out)["options"]
+    return next(((one["value"], one["place"] or one["source"]) for one in options if one["name"] == "timeout"), None)
 
 
 def test_flag_goes_before_variable_before_file_before_default(
     here: Path, base: Path, released: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each source wins over those after it, and --isolated leaves the file out."""
+    """Each source wins over those after it, --isolated leaves the file out, and the report says which it was."""
     named = ["--bundle", str(released), "--profile", str(base / "profile.json"), "--format", "json"]
+    named += ["--depth", "header"]
     config = here / "forgepack.toml"
-    config.write_text('[verify]\ndepth = "header"\n')
-    monkeypatch.setenv("FORGEPACK_VERIFY_DEPTH", "hash")
-    assert "lineage" == depth_of(capsys, *named, "--depth", "lineage")
-    assert "hash" == depth_of(capsys, *named)
-    monkeypatch.delenv("FORGEPACK_VERIFY_DEPTH")
-    assert "header" == depth_of(capsys, *named)
-    assert "lineage" == depth_of(capsys, "--isolated", *named)
+    config.write_text("[verify]\ntimeout = 30\n")
+    monkeypatch.setenv("FORGEPACK_VERIFY_TIMEOUT", "20")
+    assert ("10.0", "command line") == timeout_of(capsys, *named, "--timeout", "10")
+    assert ("20.0", "FORGEPACK_VERIFY_TIMEOUT") == timeout_of(capsys, *named)
+    monkeypatch.delenv("FORGEPACK_VERIFY_TIMEOUT")
+    assert ("30.0", "forgepack.toml: verify.timeout") == timeout_of(capsys, *named)
+    assert timeout_of(capsys, "--isolated", *named) is None
     config.unlink()
-    assert "lineage" == depth_of(capsys, *named)
+    assert timeout_of(capsys, *named) is None
 
 
 def test_profile_comes_from_variable_or_file(
     here: Path, base: Path, released: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The short FORGEPACK_PROFILE serves every command, as the key at the top does."""
-    (here / "forgepack.toml").write_text(f'profile = "{base / "profile.json"}"\n[verify]\ndepth = "header"\n')
-    assert 0 == run(["verify", "--bundle", str(released)])
-    monkeypatch.setenv("FORGEPACK_PROFILE", "mini")
-    assert 1 == run(["verify", "--bundle", str(released)])
+    (here / "forgepack.toml").write_text('profile = "mini"\n')
+    args = ["verify", "--bundle", str(released), "--depth", "header"]
+    assert 1 == run(args)
     assert "profile mini" in capsys.readouterr().out
+    monkeypatch.setenv("FORGEPACK_PROFILE", str(base / "profile.json"))
+    assert 0 == run(args)
+    shown = capsys.readouterr().out
+    assert "profile tiny" in shown
+    assert f"option profile = {base / 'profile.json'} (from variable FORGEPACK_PROFILE)" in shown
 
 
 def test_variable_that_nothing_reads_is_told(
@@ -198,7 +204,7 @@ def test_schema_is_made_of_the_options() -> None:
 
 def test_schema_takes_a_recipe_and_refuses_a_typo() -> None:
     """An editor with the schema says what the tool says."""
-    recipe = {"profile": "mini", "traces": "t.npz", "verify": {"depth": "hash"}, "quantize": {"threads": 2}}
+    recipe = {"profile": "mini", "traces": "t.npz", "verify": {"depth": "run"}, "quantize": {"threads": 2}}
     assert () == schema_faults(recipe, "forgepack_toml")
     assert () != schema_faults({"trace": "t.npz"}, "forgepack_toml")
     assert () != schema_faults({"verify": {"depth": "deep"}}, "forgepack_toml")

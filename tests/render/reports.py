@@ -11,6 +11,7 @@ from forgepack.verify.report import (
     Accepted,
     BaselineResult,
     Check,
+    Chosen,
     Depth,
     Failure,
     Finding,
@@ -109,9 +110,14 @@ def make_report(text: str, *, strict: bool = False, failures: bool = True) -> Re
         inputs=(Identity(role="drafter", path=text, digests={"a": "b"}),),
         checks=checks,
         failures=(failure,) if failures else (),
-        narrowed=Narrowed(select=("LIC",), ignore=(), kept=("TAP001",)),
+        narrowed=Narrowed(select=(), ignore=("LIC",), kept=("TAP001",)),
         baseline=BaselineResult(
             path=text, sha256="0" * 64, gone=(Gone(rule="LIC001", where=text),), other_inputs=("drafter",)
+        ),
+        options=(
+            Chosen(name="deny", value=text, source="file", place=f"{text}: verify.deny"),
+            Chosen(name="profile", value=text, source="variable", place="FORGEPACK_PROFILE"),
+            Chosen(name="timeout", value=text, source="command line"),
         ),
     )
 

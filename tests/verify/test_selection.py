@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forgepack.artifacts.schema_check import schema_faults
 from forgepack.errors import UsageError
 from forgepack.render import FORMATS, render_report
 from forgepack.render.json_report import report_json
@@ -16,9 +17,9 @@ from forgepack.verify.selection import parse_selection
 from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
 from forgepack.verify.terms import Terms
-from tests.verify.accepting import IDS, renamed, run_on
+from tests.verify.accepting import IDS, junk, renamed, run_on
 from tests.verify.factory import tiny_profile
-from tests.verify.sabotage import CONFIG, put
+from tests.verify.sabotage import CONFIG, Change, put, remove
 
 
 def test_selection_follows_the_longest_prefix() -> None:
@@ -60,27 +61,58 @@ def test_ignore_leaves_out_only_what_may_be_waived() -> None:
 def test_a_selection_never_looks_like_a_whole_pass(pair: Path) -> None:
     """Each format says how many rules were not selected; the rules that run judge as always."""
     put(CONFIG, "hidden_size", value=64)(pair)
-    report = run_on(pair, terms=Terms(selection=parse_selection(("LIC", "TAP"), ())))
-    left = sum(not ident.startswith(("LIC", "TAP")) for ident in IDS)
-    assert ("pass", left) == (report.verdict, report.not_selected)
+    report = run_on(pair, terms=Terms(selection=parse_selection(("LIC001", "LIC002", "TAP001"), ())))
+    left = len(IDS) - 3
+    assert ("selection", 0, left) == (report.verdict, report.exit_code, report.not_selected)
     for name in set(FORMATS) - {"json"}:
-        assert f"{left} rules not selected" in render_report(report, name).decode(), name
+        shown = render_report(report, name).decode()
+        assert f"{left} rules not selected" in shown, name
+        assert "selection" in shown.lower(), name
+        assert '"verdict": "pass"' not in shown, name
     raw = report_json(report)
+    assert ("selection", ()) == (raw["verdict"], schema_faults(raw, "report"))
     assert (False, left, left) == (
         raw["complete"],
         raw["counts"]["not_selected"],
         len(raw["selection"]["not_selected"]),
     )
-    assert render_report(report, "text").decode().startswith(f"PASS, {left} rules not selected")
+    assert render_report(report, "text").decode().startswith(f"SELECTION, {left} rules not selected")
     whole = run_on(pair)
     assert (True, None) == (report_json(whole)["complete"], report_json(whole)["selection"])
+
+
+@pytest.mark.parametrize(
+    ("select", "change", "outcome"),
+    [
+        (("CTR005",), None, ("selection", 0)),
+        (("CTR005",), renamed, ("fail", 1)),
+        (("PATH006",), junk, ("fail", 1)),
+        (("SRC007",), None, ("error", 4)),
+        (("HEAD003",), None, ("error", 4)),
+        (("SRC002", "SRC003"), None, ("error", 4)),
+        (("NUM002",), remove("drafter/dflash2_lut4_gptq.json"), ("error", 4)),
+    ],
+    ids=["passed", "failed", "warned", "nothing-given", "deeper", "one-of-two", "lost-to-another-fault"],
+)
+def test_a_selection_is_answered_in_full_or_not_at_all(
+    pair: Path, select: tuple[str, ...], change: Change | None, outcome: tuple[str, int]
+) -> None:
+    """0 only where every selected rule was evaluated and passed, 1 for one that failed, 4 for one that was not run."""
+    if change is not None:
+        change(pair)
+    report = run_on(pair, terms=Terms(selection=parse_selection(select, ())))
+    assert outcome == (report.verdict, report.exit_code)
+    if report.exit_code == 4:
+        assert "though required" in render_report(report, "text").decode()
+        forgiven = run_on(pair, terms=Terms(selection=parse_selection(select, ()), exit_zero=True))
+        assert 4 == forgiven.exit_code
 
 
 def test_a_selection_reads_only_what_it_needs(base: Path) -> None:
     """At depth lineage, a rule on names decodes no program and hashes no file."""
     pair = Pair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.LINEAGE)
     report = verify(pair, terms=Terms(selection=parse_selection(("CTR005",), ())))
-    assert "pass" == report.verdict
+    assert "selection" == report.verdict
     assert not any(source.settled for source in (pair.program, pair.target_programs, pair.digests))
 
 

@@ -144,7 +144,9 @@ GOOD = {
 }
 MALFORMED: dict[str, tuple[str | bytes, str]] = {
     "no TOML": ("[[waiver]\n", "parsed"),
-    "no UTF-8": (b"\xff\xfe", "parsed"),
+    "no UTF-8": (b"\xc3\x28", "parsed"),
+    "byte order mark": (b"\xef\xbb\xbf", "without BOM"),
+    "UTF-16": (b"\xff\xfe", "that of UTF-16"),
     "a key twice": ("waiver = []\nwaiver = []\n", "parsed"),
     "no list": ("", "waiver"),
     "a newer version": ('schema = "forgepack.waivers/9"\nwaiver = []\n', "newer version"),

@@ -184,6 +184,16 @@ def config_copied(pair: Pair) -> Iterator[Finding]:
         yield differing("config.json", pair.place(pair.config.value.path), expected=expected, found=found)
 
 
+_EVIDENCE = {
+    "client": "agrees with the client's record",
+    "commit": "agrees with the client's commit",
+    "digest": "agrees with the client's digest",
+    "none": "no record",
+    None: "not recorded by version 1 of the lock",
+    "hub": "compared with the hub",
+}
+
+
 @rule(
     "SRC007",
     title="the checkpoint was compared with the hub's record",
@@ -193,6 +203,7 @@ def config_copied(pair: Pair) -> Iterator[Finding]:
     needs=("lock",),
 )
 def not_adopted(pair: Pair) -> Iterator[Finding]:
-    """The lock does not say that its bytes were adopted."""
+    """The lock does not say that its bytes were adopted; where it does, what the client's records said is told."""
     if pair.lock.value.adopted:
-        yield differing("lock", _lock_place(pair, "adopted"), expected=False, found=True)
+        message = "; ".join(f"{file.path}: {_EVIDENCE[file.evidence]}" for file in pair.lock.value.files)
+        yield differing("lock", _lock_place(pair, "adopted"), expected=False, found=True, message=message)
