@@ -18,6 +18,7 @@ from forgepack.artifacts.tree import collisions, fsync_folder, unsafe_reason
 from forgepack.canonical import digest_json, dump_canonical, parse_object
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, MissingError, OutputError
+from forgepack.limits import LOCKED_FILES
 
 LOCK_NAME = "checkpoint.lock.json"
 KIND = DocumentKind(
@@ -26,7 +27,7 @@ KIND = DocumentKind(
     remake="remove the lock and run forgepack fetch on the folder again",
     code="lock-invalid",
 )
-MAX_FILES = 10_000
+MAX_FILES = LOCKED_FILES
 _KEYS = {"schema", "repo", "commit", "adopted", "files"}
 _FILE_KEYS = {"path", "bytes", "sha256"}
 _TEMPORARY = f".{LOCK_NAME}.part"

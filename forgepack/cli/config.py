@@ -8,7 +8,6 @@ it is named after. Paths are relative to the file. An unknown key is an error, w
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Any
 import click
 
 from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.toml_file import parse_toml
 from forgepack.closest import closest, did_you_mean
-from forgepack.errors import ForgepackError, InputError, UsageError
+from forgepack.errors import CorruptError, ForgepackError, InputError, UsageError
 
 CONFIG_FILE = "forgepack.toml"
 PROJECT_FILE = "pyproject.toml"
@@ -74,11 +74,11 @@ def load_config(named: Path | None, commands: Iterable[str], find_command: FindC
 def _table(path: Path) -> dict[str, Any] | None:
     """Return the part of a TOML file that is ours; None for a project file without any."""
     try:
-        raw = tomllib.loads(read_bounded(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as err:
-        if path.name == PROJECT_FILE:
-            return None if not _speaks_of_us(path) else _not_toml(path, err)
-        return _not_toml(path, err)
+        raw = parse_toml(read_bounded(path), where=str(path))
+    except CorruptError as err:
+        if not err.code.startswith("toml-"):
+            raise UsageError("the configuration can't be read", where=str(path), found=err.what) from err
+        return None if path.name == PROJECT_FILE and not _speaks_of_us(path) else _not_toml(path, err)
     except InputError as err:
         raise UsageError("the configuration can't be read", where=str(path), found=err.what) from err
     if path.name != PROJECT_FILE:
@@ -92,8 +92,8 @@ def _speaks_of_us(path: Path) -> bool:
     return b"tool.forgepack" in path.read_bytes()
 
 
-def _not_toml(path: Path, err: Exception) -> dict[str, Any]:
-    raise UsageError("the configuration is not valid TOML", where=str(path), found=str(err)[:200]) from err
+def _not_toml(path: Path, err: CorruptError) -> dict[str, Any]:
+    raise UsageError("the configuration is not valid TOML", where=str(path), found=err.found) from err
 
 
 def _defaults(

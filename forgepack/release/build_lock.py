@@ -20,6 +20,7 @@ from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
 from forgepack.document import DocumentKind
 from forgepack.emit.describe import describe_file, differences
 from forgepack.errors import CorruptError, IdentityError, MissingError, UsageError
+from forgepack.limits import BUILD_LOCK_BYTES
 from forgepack.staging import write_file
 
 LOCK_FILE = "forgepack.lock"
@@ -30,7 +31,7 @@ KIND = DocumentKind(
     code="build-lock",
 )
 SCHEMA_NAME = "build_lock"
-MAX_BYTES = 64 << 20
+MAX_BYTES = BUILD_LOCK_BYTES
 _SHOWN = 8
 
 

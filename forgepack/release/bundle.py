@@ -25,6 +25,7 @@ from forgepack.artifacts.target import read_manifest
 from forgepack.artifacts.tree import fsync_folder
 from forgepack.canonical import dump_canonical, parse_object, sha256_hex
 from forgepack.errors import ForgepackError, IdentityError, OutputError, PlatformError, UnreadableError
+from forgepack.limits import SIDECAR_BYTES
 from forgepack.profile import Profile
 from forgepack.release.documents import compose_documents, modification_notice
 from forgepack.release.inventory import BundleInputs, Inventory, PlannedFile, take_inventory
@@ -200,7 +201,7 @@ class _Job:
 
     def _read(self, name: str) -> Mapping[str, Any]:
         file = self.inputs.drafter / name
-        return parse_object(read_bounded(file, 16 << 20), where=str(file))
+        return parse_object(read_bounded(file, SIDECAR_BYTES), where=str(file))
 
     def _sidecar(self) -> Mapping[str, Any]:
         return self._read(f"{self.profile.package}.json")
