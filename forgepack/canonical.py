@@ -53,6 +53,12 @@ def dump_canonical(value: Any) -> bytes:
     return text.encode("utf-8") + b"\n"
 
 
+def dump_shown(value: Any) -> bytes:
+    """Return ``dump_canonical`` of a value that may name files outside UTF-8: their bytes stand as JSON's escapes."""
+    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "backslashreplace") + b"\n"
+
+
 def dump_compact(value: Any) -> bytes:
     """Return ``value`` as one line of sorted, separator-tight UTF-8 JSON: the form that digests are taken of."""
     return _COMPACT.encode(value).encode("utf-8")

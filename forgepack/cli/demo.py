@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -100,10 +99,11 @@ def _closing(talk: Talk, work: Path | None) -> None:
 @contextmanager
 def _folder(work: Path | None) -> Iterator[Path]:
     from forgepack.errors import OutputError, UsageError
+    from forgepack.temporary import temporary_folder
 
     if work is None:
-        with tempfile.TemporaryDirectory(prefix="forgepack-demo-") as folder:
-            yield Path(folder)
+        with temporary_folder() as folder:
+            yield folder
         return
     try:
         work.mkdir(parents=True, exist_ok=True)

@@ -23,6 +23,7 @@ from typing import IO, Any, Self
 import forgepack
 from forgepack import errors
 from forgepack.canonical import JsonBounds, dump_compact, parse_object
+from forgepack.child_environment import child_environment
 from forgepack.errors import CorruptError, ForgepackError, PlatformError
 from forgepack.limits import CHILD_REPLY, CHILD_TOKENS
 
@@ -63,6 +64,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=_ROOT,
+            env=child_environment(os.environ),
             start_new_session=True,
         )
         self._readers = [

@@ -235,9 +235,7 @@ def check_endpoint(endpoint: str) -> str:
         raise UsageError(
             "the hub's endpoint is not an http(s) address",
             where="HF_ENDPOINT",
-            found=quote(endpoint, safe=":/.@-_[]", errors="replace")[:80]
-            if "@" not in endpoint
-            else "an address with a user",
+            found="an address with a user" if "@" in endpoint else quote(endpoint, ":/.-_[]", errors="replace")[:80],
             hint="set HF_ENDPOINT to an address such as https://huggingface.co",
             code="endpoint",
         )

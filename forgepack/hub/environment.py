@@ -41,9 +41,11 @@ def check_environment(environ: Mapping[str, str]) -> None:
         if not (value.isascii() and value.isprintable()):
             expected = "printable ASCII characters in one line"
             raise _refusal(name, "its value can't stand in a request", expected=expected, found="other characters")
-    if environ.get("NO_PROXY", environ.get("no_proxy", "")).strip() != "*":
+    unproxied = environ.get("no_proxy", environ.get("NO_PROXY", ""))
+    if "*" not in map(str.strip, unproxied.split(",")):  # that one stands for all hosts, and no proxy is used
         for name in sorted(environ):
-            if name.lower() in PROXIES and environ[name]:
+            lower = name.lower()
+            if lower in PROXIES and environ[name] and (name == lower or not environ.get(lower)):
                 _check_proxy(name, environ[name])
     _check_certificates(environ)
 

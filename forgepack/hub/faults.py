@@ -88,11 +88,15 @@ _BY_STATUS = {
 _DISABLED = Fault("hub-disabled", "the hub has disabled the repository", "ask the repository's owner")
 _SERVER = Fault("hub-unavailable", "the hub answers with a server error", _LATER, transient=True)
 _REDIRECT = Fault("hub-redirect", "the hub redirects to an address that can't be followed", _NETWORK)
-_CLIENT = Fault("hub-client", "the hub's client failed on this machine", "check HF_HOME and its token file")
+_CLIENT = Fault(
+    "hub-client",
+    "the hub's client failed on this machine",
+    "check the token file (HF_TOKEN_PATH, or token in HF_HOME)",
+)
 SETUP = Fault(
     "hub-setup",
     "the hub's client can't be set up on this machine",
-    "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR, and reinstall huggingface_hub",
+    "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
 )
 TOKEN_FILE = Fault(
     "hub-token",
