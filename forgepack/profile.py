@@ -18,6 +18,7 @@ from forgepack.closest import did_you_mean
 from forgepack.document import DocumentKind
 from forgepack.errors import ForgepackError, UsageError
 from forgepack.geometry import Geometry, parse_geometry
+from forgepack.limits import SMALL_FILE
 
 DEFAULT_PROFILE = "qwen3.8-27b-dflash2"
 
@@ -120,8 +121,8 @@ class Profile:
     digest: str
 
 
-_MAX_BYTES = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_MAX_BYTES = SMALL_FILE
 # What JSON may hold where a field is annotated so; of a tuple each item is judged.
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),

@@ -16,6 +16,7 @@ from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import digest_json, parse_object
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, ForgepackError, LimitError, UnreadableError, UsageError
+from forgepack.limits import ATTESTATION_BYTES
 
 KIND = DocumentKind(
     name="forgepack.attestation",
@@ -24,7 +25,7 @@ KIND = DocumentKind(
     code="attestation",
 )
 SCHEMA_NAME = "attestation"
-MAX_BYTES = 16 << 20
+MAX_BYTES = ATTESTATION_BYTES
 MAX_FAULTS = 20
 _REPLAYED = ("embedding", "head", "tokenizer")
 

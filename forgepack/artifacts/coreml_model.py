@@ -20,6 +20,7 @@ from forgepack.artifacts.mil_text import parse_mil
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import parse_json, parse_object
 from forgepack.errors import ForgepackError
+from forgepack.limits import COREML_BYTES, MIL_BYTES
 
 MANIFEST = "Manifest.json"
 MODEL = "Data/com.apple.CoreML/model.mlmodel"
@@ -27,7 +28,6 @@ WEIGHTS = "weights/weight.bin"
 MODEL_PATH = "@model_path/"
 COMPILED_PROGRAM = "model.mil"
 COMPILED_METADATA = "metadata.json"
-MAX_MODEL = 256 << 20
 MAX_DAMAGE = 20
 
 
@@ -120,7 +120,7 @@ def _item(root: Path, path: Any, found: _Found) -> Path | None:
 def _read_program(model: Path, root: Path, found: _Found) -> None:
     where = model.relative_to(root).as_posix() if model != root else model.name
     try:
-        data = read_bounded(model, MAX_MODEL)
+        data = read_bounded(model, COREML_BYTES)
     except ForgepackError as err:
         found.failed("coreml-model", where, err)
         found.unread = err.what
@@ -218,7 +218,7 @@ def _read_compiled(root: Path, found: _Found) -> None:
         found.hurt("manifest-missing-item", COMPILED_PROGRAM, "a compiled program without its text")
         return
     try:
-        text = read_bounded(program, MAX_MODEL).decode("utf-8", "replace")
+        text = read_bounded(program, MIL_BYTES).decode("utf-8", "replace")
     except ForgepackError as err:
         found.failed("coreml-model", COMPILED_PROGRAM, err)
         return

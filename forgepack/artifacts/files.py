@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from forgepack.errors import CorruptError, LimitError, MissingError, UnreadableError
+from forgepack.limits import SMALL_FILE
 
-SMALL_FILE = 1 << 20
 CHUNK = 1 << 19
 _POINTER = b"version https://git-lfs"
 _MAGICS = {

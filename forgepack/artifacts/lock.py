@@ -18,6 +18,7 @@ from forgepack.canonical import digest_json, dump_canonical, parse_object
 from forgepack.disk.files import write_file
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, MissingError
+from forgepack.limits import LOCKED_FILES
 
 LOCK_NAME = "checkpoint.lock.json"
 Evidence = Literal["hub", "client", "commit", "digest", "none"]
@@ -40,7 +41,7 @@ KIND = DocumentKind(
     version=2,
     upgrade=_from_version_1,
 )
-MAX_FILES = 10_000
+MAX_FILES = LOCKED_FILES
 _KEYS = {"schema", "repo", "commit", "adopted", "files"}
 _FILE_KEYS = {"path", "bytes", "sha256", "evidence"}
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*")

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from forgepack.artifacts.files import open_regular
+from forgepack.limits import BLOB_RECORDS
 
 ALIGNMENT = 64
 VERSION = 2
-MAX_RECORDS = 1_000_000
+MAX_RECORDS = BLOB_RECORDS
 _SENTINEL = 0xDEADBEEF
 _HEADER = struct.Struct("<II")
 _RECORD = struct.Struct("<IIQQQ")

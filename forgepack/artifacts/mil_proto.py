@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from forgepack.artifacts.coreml_facts import CoreMlFunction, Form, Port, StoredWeight
+from forgepack.limits import COREML_OPERATIONS
 
 # ArrayFeatureType.ArrayDataType of FeatureTypes.proto.
 _ARRAY_TYPES = {65568: "F32", 65552: "F16", 65600: "F64", 131104: "I32", 131080: "I8"}
@@ -41,7 +42,7 @@ _FORMS: Mapping[str, tuple[str, Form]] = {
     "constexpr_sparse_to_dense": ("nonzero_data", "sparse"),
     "const": ("val", "dense"),
 }
-_MAX_OPERATIONS = 1_000_000
+_MAX_OPERATIONS = COREML_OPERATIONS
 
 
 def functions_of(message: Any) -> tuple[CoreMlFunction, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forgepack.artifacts.coreml_facts import CoreMlFunction, Form, Port, StoredWeight
+from forgepack.limits import MIL_ITEMS, MIL_LINE
 
 _FUNCTION = re.compile(r"\s*func ([A-Za-z_]\w*)<([\w.]+)>\((.*)\)\s*\{")
 _TYPE = r"tensor<(\w+), \[([0-9, ]*)\]>"
@@ -29,7 +30,7 @@ _FORMS: Mapping[str, tuple[str, Form]] = {
     "constexpr_affine_dequantize": ("quantized_data", "affine"),
     "const": ("val", "dense"),
 }
-MAX_LINE = 1 << 20
+MAX_LINE = MIL_LINE
 
 
 @dataclass(slots=True)
@@ -46,9 +47,9 @@ def parse_mil(text: str) -> MilText:
     found, name = MilText(), ""
     inputs: tuple[tuple[bool, Port], ...] = ()
     types: dict[str, Port] = {}
-    for line in text.splitlines():
-        if len(line) > MAX_LINE:
-            continue
+    for line in _lines(text):
+        if len(found.weights) + len(found.functions) + len(found.operations) > MIL_ITEMS:
+            break
         if (match := _FUNCTION.match(line)) is not None:
             name, types = match[1], {}
             inputs = tuple(_ports(match[3]))
@@ -61,6 +62,17 @@ def parse_mil(text: str) -> MilText:
                 found.operations[match[4]] += 1
             found.weights += _weights(name, match[3], match[4], line)
     return found
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines that are not too long, one in memory at a time."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        if end - start <= MAX_LINE:
+            yield text[start:end]
+        start = end + 1
 
 
 def _function(name: str, ports: Sequence[tuple[bool, Port]], outputs: Sequence[Port]) -> CoreMlFunction:

@@ -25,10 +25,11 @@ import numpy.typing as npt
 
 from forgepack.artifacts.files import open_regular, wrong_binary
 from forgepack.errors import CorruptError, LimitError, UnreadableError
+from forgepack.limits import DIMENSIONS, ELEMENTS, NPY_HEADER, NPZ_DIRECTORY, NPZ_MEMBERS
 
-MAX_MEMBERS = 20_000
-MAX_DIRECTORY = 16 << 20
-_MAX_NPY_HEADER = 1024
+MAX_MEMBERS = NPZ_MEMBERS
+MAX_DIRECTORY = NPZ_DIRECTORY
+_MAX_NPY_HEADER = NPY_HEADER
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
 _NPY_HEADER = re.compile(
     rb"\{'descr': '([<>|=][A-Za-z][0-9]{0,2})', 'fortran_order': (False|True), "
@@ -186,6 +187,8 @@ def read_npy_header(handle: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]
         raise ValueError(f"header {text[:80]!r}")
     descr, fortran, shape = (group.decode("ascii") for group in match.groups())
     axes = tuple(int(n) for n in re.findall(r"[0-9]+", shape))
+    if len(axes) > DIMENSIONS or math.prod(axes) > ELEMENTS:
+        raise ValueError(f"a shape over the limits of {DIMENSIONS} dimensions and {ELEMENTS} elements")
     return descr, fortran == "True", axes, len(start) + length
 
 

@@ -12,6 +12,7 @@ from forgepack.artifacts.files import read_bounded
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
+from forgepack.limits import QUANT_REPORT_BYTES
 
 
 def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +29,7 @@ KIND = DocumentKind(
     upgrade=_from_version_1,
 )
 REPORT_FILE = "report.json"
-_MAX_BYTES = 4 << 20
+_MAX_BYTES = QUANT_REPORT_BYTES
 _KEYS = {"schema", "tool", "profile", "method", "recipe", "inputs", "matrices", "totals", "numerics", "output"}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -18,10 +18,11 @@ from forgepack.artifacts.lock import is_sha256
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.errors import CorruptError, ForgepackError
+from forgepack.limits import RELEASE_BYTES
 
 RELEASE_FILE = "release.json"
 SCHEMA_VERSION = 1
-MAX_BYTES = 64 << 20
+MAX_BYTES = RELEASE_BYTES
 RUNTIMES = ("coreai", "coreml")
 DOCUMENTATION = "documentation"
 DOCUMENTS = ("LICENSE", "MODIFICATIONS.md", "NOTICE", "QWEN_SOURCE.json", "README.md")

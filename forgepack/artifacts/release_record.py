@@ -16,13 +16,14 @@ from forgepack.artifacts.release_json import RELEASE_FILE, Release, ReleaseFile
 from forgepack.canonical import digest_json
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
+from forgepack.limits import SUMS_BYTES
 from forgepack.profile import Profile
 
 RECORD_FILE = "forgepack.json"
 SUMS_FILE = "SHA256SUMS"
 KIND = DocumentKind(name="forgepack.release", title="record of a release", remake="bundle the release again")
 SCHEMA_NAME = "release_record"
-MAX_SUMS = 32 << 20
+MAX_SUMS = SUMS_BYTES
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _ABOUT = f"Written by forgepack after its own schema, {SCHEMA_NAME}.schema.json; {RELEASE_FILE} is Forge's."
 _BOUND = {

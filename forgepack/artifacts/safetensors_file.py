@@ -1,14 +1,13 @@
 """Safetensors files, read strictly, never whole in memory.
 
 The common library takes duplicate names, gaps and foreign bytes; a contract can't. The reader parses the header
-alone (at most 100 MB, 65,536 tensors) and hands out memory-mapped views.
+alone, within the bounds of ``forgepack.limits``, and hands out memory-mapped views.
 """
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,10 @@ import numpy.typing as npt
 from forgepack.artifacts.files import open_regular, wrong_binary
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError, UnreadableError
+from forgepack.limits import DIMENSIONS, ELEMENTS, SAFETENSORS_HEADER, TENSORS
 
-MAX_HEADER = 100_000_000
-MAX_TENSORS = 65_536
+MAX_HEADER = SAFETENSORS_HEADER
+MAX_TENSORS = TENSORS
 DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
     "F16": np.dtype(np.float16),
@@ -125,7 +125,7 @@ def inspect_safetensors(path: Path) -> tuple[SafetensorsFile | None, list[Forgep
     for name, entry in raw.items():
         try:
             tensors[name] = _parse_entry(path, name, entry, start)
-        except CorruptError as err:
+        except (CorruptError, LimitError) as err:
             faults.append(err)
     if not faults:
         faults.extend(_layout_faults(path, tensors, start, size))
@@ -198,7 +198,7 @@ def _parse_entry(path: Path, name: str, entry: Any, start: int) -> TensorInfo:
         raise CorruptError("an unknown dtype", where=where, found=repr(dtype), code="dtype")
     if not _naturals(shape) or not _naturals(offsets) or len(offsets) != 2:
         raise CorruptError("shape and offsets must be natural numbers", where=where, code="header")
-    count = math.prod(shape) * DTYPES[dtype].itemsize
+    count = count_elements(shape, where) * DTYPES[dtype].itemsize
     if offsets[1] - offsets[0] != count:
         raise CorruptError(
             "the offsets do not fit shape and dtype",
@@ -210,8 +210,29 @@ def _parse_entry(path: Path, name: str, entry: Any, start: int) -> TensorInfo:
     return TensorInfo(name=name, dtype=dtype, shape=tuple(shape), begin=start + offsets[0], end=start + offsets[1])
 
 
+def count_elements(shape: Sequence[int], where: str) -> int:
+    """Return the product of a shape; LimitError (``tensor-shape-limit``) for one that no array can have.
+
+    The bounds hold after each axis, so the product never grows beyond a machine's numbers.
+    """
+    count = 1
+    for axis in shape if 0 not in shape else ():
+        count *= axis
+        if count > ELEMENTS:
+            break
+    if len(shape) > DIMENSIONS or count > ELEMENTS:
+        raise LimitError(
+            "a tensor's shape is over the limit",
+            where=where,
+            expected=f"at most {DIMENSIONS} dimensions and {ELEMENTS} elements",
+            found=f"{len(shape)} dimensions, {'more' if count > ELEMENTS else count} elements",
+            code="tensor-shape-limit",
+        )
+    return 0 if 0 in shape else count
+
+
 def _naturals(value: Any) -> bool:
-    return isinstance(value, list) and all(type(n) is int and 0 <= n < 1 << 62 for n in value)
+    return isinstance(value, list) and all(type(n) is int and 0 <= n <= ELEMENTS for n in value)
 
 
 def _layout_faults(path: Path, tensors: Mapping[str, TensorInfo], start: int, size: int) -> Iterator[CorruptError]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,16 @@ from typing import Any
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import SchemaFault, schema_faults
+from forgepack.artifacts.toml_file import parse_toml
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.closest import did_you_mean
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
+from forgepack.limits import SETTINGS_BYTES
 from forgepack.resources import schema_path
 
-MAX_BYTES = 16 << 20
 _MARKS = ((b"\xef\xbb\xbf", "UTF-8"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
+MAX_BYTES = SETTINGS_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,12 @@ def read_settings(path: Path, what: str, *, hint: str | None = None) -> Settings
     try:
         data = read_bounded(path, MAX_BYTES)
         refuse_mark(data, what, where=str(path))
-        raw = tomllib.loads(data.decode("utf-8")) if path.suffix == ".toml" else parse_object(data, where=str(path))
+        raw = parse_toml(data, where=str(path)) if path.suffix == ".toml" else parse_object(data, where=str(path))
     except MissingError as err:
         raise UsageError(f"no such {what}", where=str(path), hint=hint) from err
-    except (CorruptError, LimitError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as err:
-        found = err.found if isinstance(err, CorruptError | LimitError) else str(err)[:200]
-        raise UsageError(f"the {what} can't be parsed", where=str(path), found=found) from err
+    except (CorruptError, LimitError) as err:
+        what = f"the {what} can't be parsed"
+        raise UsageError(what, where=str(path), expected=err.expected, found=err.found) from err
     return SettingsFile(path=path, sha256=sha256_hex(data), raw=_dates_as_text(raw))
 
 

@@ -16,6 +16,7 @@ from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
+from forgepack.limits import SIDECAR_BYTES
 
 
 def _from_version_1(binding: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +33,7 @@ KIND = DocumentKind(
     upgrade=_from_version_1,
 )
 SCHEMA_NAME = "sidecar"
-MAX_BYTES = 16 << 20
+MAX_BYTES = SIDECAR_BYTES
 RUNTIME_KEYS = (
     "W",
     "T",

@@ -22,11 +22,12 @@ from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.errors import CorruptError, InputError, LimitError, UsageError
+from forgepack.limits import MANIFEST_CHUNKS
 
 HEAD_FILE = "lm_head.safetensors"
 EMBEDDING_FILE = "embed_tokens_fp16.npy"
 MANIFEST_FILE = "manifest.json"
-MAX_CHUNKS = 1024
+MAX_CHUNKS = MANIFEST_CHUNKS
 _T = TypeVar("_T")
 
 

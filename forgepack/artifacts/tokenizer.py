@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import hash_file, read_bounded
-from forgepack.canonical import digest_json, digest_runs, parse_object, sha256_hex
+from forgepack.canonical import JsonBounds, digest_json, digest_runs, parse_json, parse_object, sha256_hex
 from forgepack.errors import CorruptError
+from forgepack.limits import TOKEN_ID, TOKENIZER_BYTES, TOKENIZER_TOKENS
 
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
-MAX_BYTES = 64 << 20
-MAX_ID = (1 << 24) - 1
+MAX_BYTES = TOKENIZER_BYTES
+MAX_ID = TOKEN_ID
 ID_STEP = 64
+BOUNDS = JsonBounds(size=TOKENIZER_BYTES, tokens=TOKENIZER_TOKENS)
 _MERGE_STEP = 1 << 14
 _PIPELINE = ("normalizer", "pre_tokenizer", "post_processor", "decoder", "truncation", "padding")
 
@@ -75,7 +77,7 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     path = folder / TOKENIZER_FILE
     data = read_bounded(path, MAX_BYTES)
     files = _files(folder, sha256_hex(data))
-    raw = parse_object(data, where=str(path))
+    raw = parse_object(data, where=str(path), bounds=BOUNDS)
     del data
     tokens = _tokens(path, raw)
     merges = digest_runs(_merge_parts(path, raw["model"].pop("merges", None)), _MERGE_STEP)
@@ -86,6 +88,11 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         tokens=tokens,
         id_digests=shortened(runs),
     )
+
+
+def read_json(path: Path) -> Any:
+    """Return the value of a JSON file of any kind, within a tokenizer's bounds: it may be one under another name."""
+    return parse_json(read_bounded(path, MAX_BYTES), where=str(path), bounds=BOUNDS)
 
 
 def _files(folder: Path, sha256: str) -> TokenizerFiles:
@@ -170,7 +177,7 @@ def _is_pair(value: Any) -> bool:
 def _settings(folder: Path) -> tuple[str | None, str | None]:
     """Return the digests of the chat template, wherever it stands, and of the other settings beside it."""
     path = folder / TOKENIZER_CONFIG
-    raw = parse_object(read_bounded(path, MAX_BYTES), where=str(path)) if path.exists() else None
+    raw = parse_object(read_bounded(path, MAX_BYTES), where=str(path), bounds=BOUNDS) if path.exists() else None
     template = raw.pop("chat_template", None) if raw is not None else None
     # A template in a file of its own is taken before the one in tokenizer_config.json.
     files = {name: sha256_hex(read_bounded(folder / name)) for name in TEMPLATE_FILES if (folder / name).exists()}

@@ -27,11 +27,12 @@ from forgepack.artifacts.trace_identity import TraceIdentity, parse_identity
 from forgepack.errors import CorruptError, LimitError, NumericsError
 from forgepack.finite import find_nonfinite
 from forgepack.geometry import Geometry
+from forgepack.limits import SEQUENCE_TOKENS, SEQUENCES, TRACE_IDENTITY
 
 IDENTITY_KEY = "forgepack_identity"
-MAX_SEQUENCES = 4096
-MAX_TOKENS = 65_536
-MAX_IDENTITY = 65_536
+MAX_SEQUENCES = SEQUENCES
+MAX_TOKENS = SEQUENCE_TOKENS
+MAX_IDENTITY = TRACE_IDENTITY
 _KEY = re.compile(r"(tokens|plen|feats|m)_(0|[1-9][0-9]{0,3})")
 _KINDS = ("tokens", "plen", "feats", "m")
 
@@ -178,14 +179,16 @@ def _read_sequence(archive: NpzFile, number: int, geometry: Geometry) -> TraceSe
 def _check_forms(archive: NpzFile, number: int, geometry: Geometry) -> None:
     arrays = archive.arrays
     length = arrays[f"tokens_{number}"].shape[:1]
-    if length and length[0] > MAX_TOKENS:
-        raise LimitError(
-            "a sequence is too long",
-            where=f"{archive.path}: 'tokens_{number}'",
-            expected=f"at most {MAX_TOKENS} tokens",
-            found=str(length[0]),
-            code="traces-limit",
-        )
+    for kind in ("tokens", "m", "feats"):
+        longest = arrays[f"{kind}_{number}"].shape[:1]
+        if longest and longest[0] > MAX_TOKENS:
+            raise LimitError(
+                "a sequence is too long",
+                where=f"{archive.path}: '{kind}_{number}'",
+                expected=f"at most {MAX_TOKENS}",
+                found=str(longest[0]),
+                code="traces-limit",
+            )
     rows = arrays[f"feats_{number}"].shape[:1]
     cycles = arrays[f"m_{number}"].shape[:1]
     expected: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {

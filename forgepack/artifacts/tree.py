@@ -8,13 +8,15 @@ import stat
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from forgepack.artifacts.files import read_error
 from forgepack.errors import LimitError
+from forgepack.limits import TREE_ENTRIES
 
-MAX_ENTRIES = 100_000
+MAX_ENTRIES = TREE_ENTRIES
 JUNK = re.compile(r"(^|/)(\._[^/]*|\.DS_Store|Thumbs\.db|desktop\.ini|__MACOSX)(/|$)")
 _RESERVED = re.compile(r"^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?$", re.IGNORECASE)
 _FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"|?*\[\]]')
@@ -43,7 +45,7 @@ def walk(root: Path) -> tuple[Entry, ...]:
         folder, prefix = pending.pop()
         try:
             with os.scandir(folder) as listing:
-                items = sorted(listing, key=lambda item: item.name)
+                items = sorted(islice(listing, MAX_ENTRIES + 1), key=lambda item: item.name)
         except OSError as err:
             raise read_error(err, str(folder)) from err
         for item in items:

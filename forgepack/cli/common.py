@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from forgepack.canonical import dump_canonical
+from forgepack.canonical import dump_shown
 from forgepack.errors import ForgepackError
 from forgepack.escaping import escape, escape_line
 from forgepack.profile import DEFAULT_PROFILE, profile_names
@@ -108,13 +108,13 @@ def verdict_json(report: Report) -> dict[str, Any]:
 
 def echo_json(value: Any) -> None:
     """Write canonical JSON to stdout."""
-    sys.stdout.buffer.write(dump_canonical(value))
+    sys.stdout.buffer.write(dump_shown(value))
     sys.stdout.buffer.flush()
 
 
 def echo_text(text: str) -> None:
     """Write text to stdout as it is, without a terminal's colours in mind."""
-    sys.stdout.buffer.write(text.encode("utf-8"))
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()
 
 

@@ -8,7 +8,6 @@ line, is an error, wherever it stands.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +17,11 @@ import click
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.settings_file import refuse_mark
+from forgepack.artifacts.toml_file import parse_toml
 from forgepack.cli.settable import Values, reads_file, settable
 from forgepack.cli.variables import FindCommand, long_name, variables_of
 from forgepack.closest import closest, did_you_mean
-from forgepack.errors import ForgepackError, InputError, UsageError
+from forgepack.errors import CorruptError, ForgepackError, InputError, UsageError
 
 CONFIG_FILE = "forgepack.toml"
 PROJECT_FILE = "pyproject.toml"
@@ -73,11 +73,11 @@ def _table(path: Path) -> dict[str, Any] | None:
         data = read_bounded(path)
         if path.name != PROJECT_FILE or _speaks_of_us(path):
             refuse_mark(data, "configuration", where=str(path))
-        raw = tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as err:
-        if path.name == PROJECT_FILE:
-            return None if not _speaks_of_us(path) else _not_toml(path, err)
-        return _not_toml(path, err)
+        raw = parse_toml(data, where=str(path))
+    except CorruptError as err:
+        if not err.code.startswith("toml-"):
+            raise UsageError("the configuration can't be read", where=str(path), found=err.what) from err
+        return None if path.name == PROJECT_FILE and not _speaks_of_us(path) else _not_toml(path, err)
     except InputError as err:
         raise UsageError("the configuration can't be read", where=str(path), found=err.what) from err
     if path.name != PROJECT_FILE:
@@ -91,8 +91,8 @@ def _speaks_of_us(path: Path) -> bool:
     return b"tool.forgepack" in path.read_bytes()
 
 
-def _not_toml(path: Path, err: Exception) -> dict[str, Any]:
-    raise UsageError("the configuration is not valid TOML", where=str(path), found=str(err)[:200]) from err
+def _not_toml(path: Path, err: CorruptError) -> dict[str, Any]:
+    raise UsageError("the configuration is not valid TOML", where=str(path), found=err.found) from err
 
 
 class _Reader:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,10 +92,11 @@ def _closing(talk: Talk, work: Path | None) -> None:
 def _folder(work: Path | None) -> Iterator[Path]:
     from forgepack.disk.files import make_folder
     from forgepack.errors import UsageError
+    from forgepack.temporary import temporary_folder
 
     if work is None:
-        with tempfile.TemporaryDirectory(prefix="forgepack-demo-") as folder:
-            yield Path(folder)
+        with temporary_folder() as folder:
+            yield folder
         return
     make_folder(work, parents=True)
     if any(work.iterdir()):

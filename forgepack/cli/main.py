@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import sys
@@ -16,9 +15,10 @@ from forgepack import __version__
 from forgepack.cli.common import Talk, with_talk_options
 from forgepack.cli.examples import with_examples
 from forgepack.cli.next_step import next_step, usage_error
+from forgepack.cli.outcome import drop_stdout, machine_error, open_standard_streams, use_utf8
 from forgepack.cli.variables import with_program_variables, with_variables
 from forgepack.closest import did_you_mean
-from forgepack.errors import ForgepackError, InternalError, OutputError, UsageError
+from forgepack.errors import ForgepackError, InternalError, UsageError
 from forgepack.escaping import escape
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -165,6 +165,7 @@ with_program_variables(forgepack)
 
 def run(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; errors go to stderr in one form, each with what to do next."""
+    open_standard_streams()
     words = list(sys.argv[1:] if args is None else args)
     if words[:1] == ["help"]:  # as people type it
         words = [*words[1:2], "--help"]
@@ -184,12 +185,13 @@ def run(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("forgepack: interrupted", err=True)
         return 130
-    except OSError as err:
-        return _os_failure(err, command)
     except BaseException as err:
         if isinstance(err, SystemExit | GeneratorExit):
             raise
-        return _internal(err)
+        known = machine_error(err)
+        if known is not None and known.code == "stdout":
+            drop_stdout()
+        return _internal(err) if known is None else _told(known, command)
 
 
 def _reported(words: list[str], command: str | None) -> AbstractContextManager[None]:
@@ -217,17 +219,6 @@ def _told(err: ForgepackError, command: str | None) -> int:
     return err.exit_code
 
 
-def _os_failure(err: OSError, command: str | None) -> int:
-    """Return 5 where stdout was closed or a disk is full or read-only; any other escaped OSError is internal."""
-    if err.errno == errno.EPIPE:  # the reader has gone: keep the interpreter's last flush from failing again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OutputError.exit_code
-    if err.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-        place = None if err.filename is None else str(err.filename)
-        return _told(OutputError("the output could not be written", where=place, found=err.strerror), command)
-    return _internal(err)
-
-
 def _internal(err: BaseException) -> int:
     import traceback
 
@@ -239,4 +230,5 @@ def _internal(err: BaseException) -> int:
 
 def entry() -> None:
     """Console script."""
+    use_utf8()
     sys.exit(run())

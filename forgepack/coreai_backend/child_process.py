@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from forgepack.canonical import dump_compact, parse_object
 from forgepack.coreai_backend.availability import require_coreai
-from forgepack.coreai_backend.process import READY, error_to_json
+from forgepack.coreai_backend.process import MESSAGE, READY, error_to_json
 from forgepack.errors import ForgepackError, PlatformError
 
 Handler = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -37,7 +37,7 @@ def serve(handlers: Mapping[str, Handler]) -> NoReturn:
         os._exit(0)
     _say(answer, READY)
     for line in sys.stdin.buffer:
-        request = parse_object(line, where="request")
+        request = parse_object(line, where="request", bounds=MESSAGE)
         try:
             reply = handlers[request["command"]](request)
         except ForgepackError as err:

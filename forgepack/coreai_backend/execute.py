@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from forgepack.coreai_backend.availability import require_coreai
 from forgepack.coreai_backend.process import Child
 from forgepack.coreai_backend.reader import CHILD, limits_for
 from forgepack.errors import CorruptError
+from forgepack.temporary import temporary_folder
 
 # Inputs and results of a call, beside the lowered program.
 _SPARE_FILE = 1 << 30
@@ -59,11 +59,12 @@ def open_session(files: AssetFiles, *, seconds: float = 600.0) -> Iterator[Asset
     """
     require_coreai()
     limits = limits_for(files, file_size=2 * files.program_bytes + _SPARE_FILE, spare=_SPARE_MEMORY)
-    with tempfile.TemporaryDirectory(prefix="forgepack-") as name:
-        folder = Path(name)
-        with Child(CHILD, subject=str(files.root), limits=limits, scratch=folder) as child:
-            reply = child.ask({"command": "load", "root": str(files.root.resolve())}, seconds=seconds)
-            entries = reply.get("entries")
-            if not isinstance(entries, list):
-                raise CorruptError("the asset has no entry points", where=str(files.root), code="entry-missing")
-            yield AssetSession(child, folder, tuple(entries), seconds)
+    with (
+        temporary_folder() as folder,
+        Child(CHILD, subject=str(files.root), limits=limits, scratch=folder) as child,
+    ):
+        reply = child.ask({"command": "load", "root": str(files.root.resolve())}, seconds=seconds)
+        entries = reply.get("entries")
+        if not isinstance(entries, list):
+            raise CorruptError("the asset has no entry points", where=str(files.root), code="entry-missing")
+        yield AssetSession(child, folder, tuple(entries), seconds)

@@ -22,11 +22,14 @@ from typing import IO, Any, Self
 
 import forgepack
 from forgepack import errors
-from forgepack.canonical import dump_compact, parse_object
+from forgepack.canonical import JsonBounds, dump_compact, parse_object
+from forgepack.child_environment import child_environment
 from forgepack.errors import CorruptError, ForgepackError, PlatformError
+from forgepack.limits import CHILD_REPLY, CHILD_TOKENS
 
 READY = b"ready\n"
-MAX_REPLY = 64 << 20
+MAX_REPLY = CHILD_REPLY
+MESSAGE = JsonBounds(size=CHILD_REPLY, tokens=CHILD_TOKENS)
 START_SECONDS = 120.0
 _TAIL = 16 << 10
 _ROOT = Path(forgepack.__file__).resolve().parent.parent
@@ -61,6 +64,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=_ROOT,
+            env=child_environment(os.environ),
             start_new_session=True,
         )
         self._readers = [
@@ -182,7 +186,7 @@ class Child:
 
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
-            reply = parse_object(line, where="reply")
+            reply = parse_object(line, where="reply", bounds=MESSAGE)
         except ForgepackError as err:
             raise self._damaged("no readable answer", code="asset-crash") from err
         error = reply.get("error")

@@ -6,7 +6,6 @@ crashed, hung or answered nonsense, PlatformError where Core AI is missing.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +25,7 @@ from forgepack.coreai_backend.head_content import HeadContent, HeadDigest, conte
 from forgepack.coreai_backend.process import Child, DamagedAssetError, Limits, error_from_json
 from forgepack.coreai_backend.program import AssetProgram, program_from_json
 from forgepack.errors import ForgepackError
+from forgepack.temporary import temporary_folder
 
 CHILD = "forgepack.coreai_backend.child"
 _SPARE_FILE = 1 << 20
@@ -190,10 +190,10 @@ def open_constants(
     if reader is None:
         limits = limits_for(files, file_size=largest + _SPARE_FILE)
         reader = AssetReader(lambda: limits, seconds=seconds)
-    with tempfile.TemporaryDirectory(prefix="forgepack-") as folder:
+    with temporary_folder() as folder:
         request = {"command": "constants", "program": str(files.program.resolve()), "indices": wanted}
-        reader.ask({**request, "folder": folder}, subject=str(files.root))
-        yield {n: _map(Path(folder), n) for n in wanted}
+        reader.ask({**request, "folder": str(folder)}, subject=str(files.root))
+        yield {n: _map(folder, n) for n in wanted}
 
 
 def _map(folder: Path, index: int) -> npt.NDArray[np.uint8]:

@@ -6,17 +6,28 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
 from forgepack import __version__
 from forgepack.artifacts.lock import is_commit, is_sha256
 from forgepack.errors import HubError, IdentityError, UsageError
-from forgepack.hub.faults import BAD_ANSWER, EXPIRED, RangeRefusedError, fault_error, status_error, translated
+from forgepack.hub.bounded import Watch, within
+from forgepack.hub.environment import import_client
+from forgepack.hub.faults import (
+    BAD_ANSWER,
+    EXPIRED,
+    OVERSIZED,
+    TOKEN_FILE,
+    HubFaultError,
+    RangeRefusedError,
+    fault_error,
+    status_error,
+    translated,
+)
 from forgepack.hub.session import hub_session, origin_of
+from forgepack.limits import HUB_FILES, HUB_LISTING_WAITS
 
-MAX_LISTED = 1_000_000
 LOOK_UP_TIMEOUT = 5.0
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 
@@ -71,12 +82,14 @@ class HubClient:
         self._settings = settings
         self._stack = ExitStack()
         self._authorization = ""
+        self._watch = Watch(settings.timeout)
 
     def __enter__(self) -> Self:
-        from huggingface_hub import constants
-
+        if self._settings.endpoint is not None:
+            check_endpoint(self._settings.endpoint)
+        constants = import_client()
         self.endpoint = check_endpoint(self._settings.endpoint or constants.ENDPOINT)
-        self._session = self._stack.enter_context(hub_session(self.endpoint, self._settings.timeout))
+        self._session = self._stack.enter_context(hub_session(self.endpoint, self._watch))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -88,14 +101,23 @@ class HubClient:
 
         where = self._where(repo, commit)
         out: dict[str, HubFile] = {}
-        with self._calls(where):
+
+        def read() -> None:
             api = HfApi(endpoint=self.endpoint, token=self._settings.token, **self._library())
             self._headers()
-            entries = api.list_repo_tree(repo, recursive=True, revision=commit)
-            for entry in islice(entries, MAX_LISTED):
+            for entry in api.list_repo_tree(repo, recursive=True, revision=commit):
                 file = _parse_entry(entry)
                 if file is not None and out.setdefault(file.path, file) != file:
                     raise fault_error(BAD_ANSWER, where, found=f"two records of {file.path!r}")
+                if len(out) > HUB_FILES:
+                    raise HubFaultError(OVERSIZED, expected=f"at most {HUB_FILES} files", found="more")
+
+        self._watch.begin_listing()
+        try:
+            with self._calls(where):
+                within(self._settings.timeout * HUB_LISTING_WAITS, read)
+        finally:
+            self._watch.end_listing()
         return out
 
     @contextmanager
@@ -190,6 +212,8 @@ class HubClient:
 
         headers: dict[str, str] = build_hf_headers(token=self._settings.token, **self._library())
         self._authorization = headers.get("authorization", "")
+        if not self._authorization.isascii():  # HF_TOKEN has been judged, so it came from the client's store
+            raise HubFaultError(TOKEN_FILE, found="other characters")
         return headers
 
     def _library(self) -> dict[str, str]:
@@ -204,12 +228,14 @@ def check_endpoint(endpoint: str) -> str:
     try:
         scheme, host, _ = origin_of(endpoint)
         valid = scheme in ("http", "https") and host != "" and not urlsplit(endpoint).query
+        valid = valid and not any(char.isspace() or not char.isprintable() for char in endpoint)
     except ValueError:
         valid = False
     if not valid:
         raise UsageError(
             "the hub's endpoint is not an http(s) address",
-            found=quote(endpoint, safe=":/.@-_")[:80] if "@" not in endpoint else "an address with a user",
+            where="HF_ENDPOINT",
+            found="an address with a user" if "@" in endpoint else quote(endpoint, ":/.-_[]", errors="replace")[:80],
             hint="set HF_ENDPOINT to an address such as https://huggingface.co",
             code="endpoint",
         )

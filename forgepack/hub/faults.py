@@ -15,6 +15,7 @@ from forgepack.errors import ForgepackError, HubError
 _NETWORK = "check the network, HF_ENDPOINT and the proxy settings, then run the same command: it resumes"
 _TOKEN = "set HF_TOKEN or run `hf auth login` with an account that may read the repository"  # noqa: S105
 _PORTAL = "a captive portal or a proxy may answer in the hub's place: open the endpoint in a browser"
+_MIRROR = "try another mirror or the hub itself (HF_ENDPOINT); a proxy may answer in the hub's place"
 _LATER = "run the same command later: what has landed is kept and resumed"
 
 
@@ -39,6 +40,19 @@ class RequestFailedError(Exception):
         super().__init__(status)
         self.status = status
         self.headers = headers or {}
+
+
+class HubFaultError(Exception):
+    """A fault that this tool's own guard found in an answer, on its way through the client; ``translated`` tells it.
+
+    The client's loops and handlers know the HTTP library's errors, not this class.
+    """
+
+    def __init__(self, fault: Fault, *, found: str, expected: str | None = None) -> None:
+        super().__init__(found)
+        self.fault = fault
+        self.found = found
+        self.expected = expected
 
 
 class Fault(NamedTuple):
@@ -74,8 +88,26 @@ _BY_STATUS = {
 _DISABLED = Fault("hub-disabled", "the hub has disabled the repository", "ask the repository's owner")
 _SERVER = Fault("hub-unavailable", "the hub answers with a server error", _LATER, transient=True)
 _REDIRECT = Fault("hub-redirect", "the hub redirects to an address that can't be followed", _NETWORK)
-_CLIENT = Fault("hub-client", "the hub's client failed on this machine", "check HF_HOME and its token file")
+_CLIENT = Fault(
+    "hub-client",
+    "the hub's client failed on this machine",
+    "check the token file (HF_TOKEN_PATH, or token in HF_HOME)",
+)
+SETUP = Fault(
+    "hub-setup",
+    "the hub's client can't be set up on this machine",
+    "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
+)
+TOKEN_FILE = Fault(
+    "hub-token",
+    "the token of HF_TOKEN_PATH (in HF_HOME: token) can't stand in a request",
+    "run `hf auth login` again",
+)
 BAD_ANSWER = Fault("hub-bad-answer", "the hub's answer is not what its API promises", _PORTAL)
+SLOW = Fault("hub-slow", "the hub's answer does not come to its end", _MIRROR)
+OVERSIZED = Fault("hub-oversized", "the hub's answer is over the limit", _MIRROR)
+REPEATED = Fault("hub-endless", "the hub leads from page to page without end", _MIRROR)
+ENCODED = Fault("hub-encoded", "the hub packs its answer, though it was asked not to", _MIRROR)
 EXPIRED = Fault("hub-forbidden", "the storage host behind the hub forbids access", _LATER, transient=True)
 _OTHER = Fault("hub-status", "the hub answers with an unexpected status", _NETWORK)
 
@@ -134,6 +166,7 @@ def translated(where: str, clean: Callable[[str], str] = str) -> Iterator[None]:
         *(OSError, http.HTTPError, http.InvalidURL, http.StreamError),
         *(errors.DeviceCodeError, errors.OIDCError),
         *(ValueError, KeyError, TypeError, AttributeError, AssertionError),
+        *(RecursionError, MemoryError),
     )
     try:
         yield
@@ -143,6 +176,8 @@ def translated(where: str, clean: Callable[[str], str] = str) -> Iterator[None]:
         if err.__cause__ is None:
             raise status_error(err.status, err.headers, where) from None
         raise hub_error(err.__cause__, where, clean) from err
+    except HubFaultError as err:
+        raise fault_error(err.fault, where, expected=err.expected, found=clean(err.found)) from err
     except families as err:
         raise hub_error(err, where, clean) from err
 
@@ -187,6 +222,8 @@ def _exception_fault(err: BaseException) -> Fault:
         (errors.OIDCError, Fault("hub-token", "the hub's token can't be had", _TOKEN)),
         (json.JSONDecodeError, Fault("hub-not-json", "the hub's answer is not JSON", _PORTAL)),
         (UnicodeDecodeError, Fault("hub-not-json", "the hub's answer is not JSON", _PORTAL)),
+        (RecursionError, OVERSIZED._replace(what="the hub's answer is nested too deeply")),
+        (MemoryError, OVERSIZED._replace(what="the hub's answer takes more memory than there is")),
         (OSError, _CLIENT),
     )
     for kind, fault in table:

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from forgepack.hub.faults import RequestFailedError, http_library, status_fault
+from forgepack.hub.bounded import Watch, read_answer, within
+from forgepack.hub.faults import SETUP, HubFaultError, RequestFailedError, http_library, status_fault
 
 _PORTS = {"http": 80, "https": 443}
 _WAITS = ("connect", "read", "write", "pool")
-_MAX_REQUESTS = 10_000
 
 Origin = tuple[str, str, int]
 
@@ -33,8 +33,8 @@ def origin_of(url: str) -> Origin:
 
 
 @contextmanager
-def hub_session(endpoint: str, timeout: float) -> Iterator[Callable[[], Any]]:
-    """Yield the client's ``get_session``, changed so that every request is bounded by ``timeout`` seconds.
+def hub_session(endpoint: str, watch: Watch) -> Iterator[Callable[[], Any]]:
+    """Yield the client's ``get_session``, changed so that every request and answer is bounded by ``watch``.
 
     No request to another origin than the endpoint's carries the token. On exit the client's own settings are back
     and its connections closed.
@@ -44,7 +44,7 @@ def hub_session(endpoint: str, timeout: float) -> Iterator[Callable[[], Any]]:
 
     factory = _http._GLOBAL_CLIENT_FACTORY
     telemetry, verbosity = constants.HF_HUB_DISABLE_TELEMETRY, logging.get_verbosity()
-    set_client_factory(lambda: _guard_client(factory(), endpoint, timeout))
+    set_client_factory(lambda: _guard_client(_made(factory), endpoint, watch))
     constants.HF_HUB_DISABLE_TELEMETRY = True
     if verbosity == logging.WARNING:  # the default; whoever chose another level keeps it
         logging.set_verbosity_error()
@@ -56,35 +56,46 @@ def hub_session(endpoint: str, timeout: float) -> Iterator[Callable[[], Any]]:
         logging.set_verbosity(verbosity)
 
 
-def _guard_client(client: Any, endpoint: str, timeout: float) -> Any:
-    """Bound a new HTTP client's waits and number of requests, and keep the token within the endpoint's origin.
+def _made(factory: Callable[[], Any]) -> Any:
+    """Return a new HTTP client; what a proxy's or a certificate's variable does to it is this machine's fault."""
+    try:
+        return factory()
+    except (ImportError, ValueError, TypeError, OSError) as err:
+        raise HubFaultError(SETUP, found=type(err).__name__) from err
+
+
+def _guard_client(client: Any, endpoint: str, watch: Watch) -> Any:
+    """Bound a new HTTP client's answers, waits and number of requests, and keep the token within the origin.
 
     Failures that may pass leave it as RequestFailedError: when to ask again is decided by this tool alone.
     """
     home = origin_of(endpoint)
-    left = _MAX_REQUESTS
     send = client.send
     transport_error = http_library().TransportError
 
     def guard(request: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise ValueError("the hub leads from page to page without end")
         asked = request.extensions.get("timeout") or {}
-        request.extensions["timeout"] = {kind: asked.get(kind) or timeout for kind in _WAITS}
+        request.extensions["timeout"] = {kind: asked.get(kind) or watch.timeout for kind in _WAITS}
+        request.headers["accept-encoding"] = "identity"
         if origin_of(str(request.url)) != home:
             request.headers.pop("authorization", None)
             request.headers.pop("cookie", None)
 
-    def send_once(request: Any, **options: Any) -> Any:
+    def send_once(request: Any, *, stream: bool = False, **options: Any) -> Any:
+        watch.count(str(request.url))
         try:
-            response = send(request, **options)
+            response = within(watch.seconds, lambda: send(request, stream=True, **options))
+            if response.status_code >= 400 and status_fault(response.status_code, response.headers).transient:
+                response.close()
+                raise RequestFailedError(response.status_code, response.headers)
+            try:
+                if not stream:
+                    read_answer(response, watch.seconds)
+            except BaseException:
+                response.close()
+                raise
         except transport_error as err:
             raise RequestFailedError from err
-        if response.status_code >= 400 and status_fault(response.status_code, response.headers).transient:
-            response.close()
-            raise RequestFailedError(response.status_code, response.headers)
         return response
 
     hooks = client.event_hooks

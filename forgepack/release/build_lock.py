@@ -21,6 +21,7 @@ from forgepack.disk.files import write_file
 from forgepack.document import DocumentKind
 from forgepack.emit.describe import describe_file, differences
 from forgepack.errors import CorruptError, IdentityError, MissingError, UsageError
+from forgepack.limits import BUILD_LOCK_BYTES
 
 LOCK_FILE = "forgepack.lock"
 
@@ -39,7 +40,7 @@ KIND = DocumentKind(
     upgrade=_from_version_1,
 )
 SCHEMA_NAME = "build_lock"
-MAX_BYTES = 64 << 20
+MAX_BYTES = BUILD_LOCK_BYTES
 _SHOWN = 8
 
 

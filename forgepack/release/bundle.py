@@ -27,6 +27,7 @@ from forgepack.disk.files import fsync_folder, make_folder, new_file, write_new
 from forgepack.disk.folders import fresh_folder, locked_work, publish, remove_work
 from forgepack.disk.space import SPARE
 from forgepack.errors import ForgepackError, IdentityError, PlatformError, UnreadableError
+from forgepack.limits import SIDECAR_BYTES
 from forgepack.profile import Profile
 from forgepack.release.documents import compose_documents, modification_notice
 from forgepack.release.inventory import BundleInputs, Inventory, PlannedFile, take_inventory
@@ -183,7 +184,7 @@ class _Job:
 
     def _read(self, name: str) -> Mapping[str, Any]:
         file = self.inputs.drafter / name
-        return parse_object(read_bounded(file, 16 << 20), where=str(file))
+        return parse_object(read_bounded(file, SIDECAR_BYTES), where=str(file))
 
     def _sidecar(self) -> Mapping[str, Any]:
         return self._read(f"{self.profile.package}.json")

@@ -28,6 +28,7 @@ from forgepack.artifacts.tokenizer import read_tokenizer
 from forgepack.artifacts.tree import Entry, walk
 from forgepack.canonical import parse_object
 from forgepack.errors import CorruptError, MissingError
+from forgepack.limits import RELEASE_BYTES
 from forgepack.release.describe_json import drafter_config_facts, sidecar_facts
 from forgepack.release.describe_tensors import head_facts, tensor_facts
 from forgepack.release.inspection import Notes
@@ -226,7 +227,7 @@ def describe_bundle(notes: Notes) -> None:
     """Tell what a release holds, by its own inventory."""
     notes.title = "a release (bundle)"
     path = notes.path / RELEASE_FILE
-    raw = notes.attempt(lambda: parse_object(read_bounded(path, 64 << 20), where=str(path)))
+    raw = notes.attempt(lambda: parse_object(read_bounded(path, RELEASE_BYTES), where=str(path)))
     if raw is None:
         return
     notes.hash(path, RELEASE_FILE)

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forgepack.artifacts.config import DrafterConfig, read_drafter_config
-from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.lock import parse_lock
 from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.schema_check import schema_faults
-from forgepack.artifacts.tokenizer import read_tokenizer
+from forgepack.artifacts.tokenizer import read_json, read_tokenizer
 from forgepack.artifacts.unproven import unproven_sources
-from forgepack.canonical import MAX_JSON_BYTES, digest_json, parse_object
+from forgepack.canonical import digest_json
 from forgepack.errors import CorruptError
 from forgepack.release.inspection import Notes
 
@@ -271,13 +270,11 @@ def describe_json(kind: str, notes: Notes) -> None:
 
 def parse_object_or_list(notes: Notes) -> Any:
     """Return a JSON file's value, which the recogniser could parse already."""
-    from forgepack.canonical import parse_json
-
-    return parse_json(read_bounded(notes.path, MAX_JSON_BYTES), where=str(notes.path))
+    return read_json(notes.path)
 
 
 def describe_damaged_json(notes: Notes) -> None:
     """Tell why a file that should be JSON is none."""
     notes.title = "a file that should be JSON"
     notes.hash(notes.path)
-    notes.attempt(lambda: parse_object(read_bounded(notes.path, MAX_JSON_BYTES), where=str(notes.path)))
+    notes.attempt(lambda: read_json(notes.path))

@@ -14,14 +14,13 @@ from typing import Any
 
 from forgepack import __version__
 from forgepack.artifacts.aimodel import SUFFIX
-from forgepack.artifacts.files import hash_file, read_bounded
+from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.mlpackage import SUFFIXES as COREML_SUFFIXES
 from forgepack.artifacts.npz import read_npz
 from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.target import read_embedding
-from forgepack.artifacts.tokenizer import TOKENIZER_FILE, read_tokenizer
+from forgepack.artifacts.tokenizer import TOKENIZER_FILE, read_json, read_tokenizer
 from forgepack.artifacts.tree import Entry, walk
-from forgepack.canonical import MAX_JSON_BYTES, parse_json
 from forgepack.errors import EXIT_OK, EXIT_REFUSED, CorruptError
 from forgepack.release.diff_assets import asset_differences
 from forgepack.release.diff_coreml import coreml_differences
@@ -178,7 +177,7 @@ def _npy(left: Path, right: Path, file: str) -> Iterator[Difference]:
 
 
 def _json(left: Path, right: Path, file: str) -> Iterator[Difference]:
-    values = [parse_json(read_bounded(path, MAX_JSON_BYTES), where=str(path)) for path in (left, right)]
+    values = [read_json(path) for path in (left, right)]
     return json_differences(values[0], values[1], file)
 
 

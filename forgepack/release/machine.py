@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Literal
 
 from forgepack import __version__
+from forgepack.child_environment import child_environment
 from forgepack.coreai_backend.availability import require_coreai
 from forgepack.errors import ForgepackError
 from forgepack.profile import load_profile, profile_names
 from forgepack.resources import data_folder, schema_names
+from forgepack.temporary import temporary_folder
 
 State = Literal["ok", "missing", "note"]
 OLDEST_PYTHON = (3, 11)
@@ -51,6 +53,7 @@ def look_around(folder: Path, *, reach_hub: Callable[[], str] | None = None) -> 
         *_data(),
         _disk(folder),
         _writable(folder),
+        _temporary(),
         _hub(reach_hub),
     )
 
@@ -109,7 +112,15 @@ def _core_ml() -> Condition:
 def _imported(name: str, code: str, *, state: State, hint: str) -> Condition:
     command = [sys.executable, "-P", "-c", code]  # nothing of the current folder is imported
     try:
-        run = subprocess.run(command, capture_output=True, timeout=_IMPORT_SECONDS, check=False)
+        environment = child_environment(os.environ)
+        run = subprocess.run(
+            command,
+            capture_output=True,
+            timeout=_IMPORT_SECONDS,
+            check=False,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
     except subprocess.TimeoutExpired:
         return Condition(name=name, state=state, found="its import does not end", hint=hint)
     if run.returncode == 0:
@@ -148,6 +159,17 @@ def _writable(folder: Path) -> Condition:
         found = f"this folder can't be written to: {os.strerror(err.errno or 0)}"
         return Condition(name="folder", state="note", found=found, hint="write to another one by --out")
     return Condition(name="folder", state="ok", found="this folder can be written to")
+
+
+def _temporary() -> Condition:
+    """Say whether temporary files can be written: Core AI writes a lowered program, as large as the asset, there."""
+    try:
+        with temporary_folder() as folder:
+            free = shutil.disk_usage(folder).free
+            found = f"{folder.parent}, {free:,} bytes free"
+    except ForgepackError as err:
+        return Condition(name="temporary files", state="missing", found=err.found or err.what, hint=err.hint or "")
+    return Condition(name="temporary files", state="ok", found=found)
 
 
 def _hub(reach_hub: Callable[[], str] | None) -> Condition:

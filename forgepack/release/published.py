@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from forgepack.artifacts.lock import is_repo
 from forgepack.artifacts.release_json import RELEASE_FILE, read_release
@@ -18,6 +16,7 @@ from forgepack.hub.retry import ask_again
 from forgepack.hub.revision import check_revision
 from forgepack.profile import Profile
 from forgepack.release.hollow import HollowCopy
+from forgepack.temporary import temporary_folder
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given
@@ -77,11 +76,11 @@ def verify_published(
             found=f"--depth {wanted.depth.label}",
             hint=f"download {wanted.repo} at {wanted.commit}, then forgepack verify --bundle DIR",
         )
-    with HubClient(settings) as client, tempfile.TemporaryDirectory(prefix="forgepack-") as name:
+    with HubClient(settings) as client, temporary_folder() as folder:
         source = PinnedSource(client=client, repo=wanted.repo, commit=wanted.commit)
         copy = HollowCopy(
             source=source,
-            folder=Path(name).resolve(),
+            folder=folder,
             profile=profile,
             effects=effects,
             policy=policy or RetryPolicy(),

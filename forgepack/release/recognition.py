@@ -11,13 +11,12 @@ from typing import Any
 from forgepack.artifacts.aimodel import PROGRAM_FILE, SUFFIX
 from forgepack.artifacts.checkpoint import CONFIG_FILE, MODEL_FILE
 from forgepack.artifacts.config import ARCHITECTURE
-from forgepack.artifacts.files import open_regular, read_bounded, read_error, sniff
+from forgepack.artifacts.files import open_regular, read_error, sniff
 from forgepack.artifacts.mlpackage import SUFFIXES as COREML_SUFFIXES
 from forgepack.artifacts.mlpackage import coreml_folder, coreml_sidecar
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.target import EMBEDDING_FILE, HEAD_FILE, MANIFEST_FILE
-from forgepack.artifacts.tokenizer import TOKENIZER_FILE
-from forgepack.canonical import MAX_JSON_BYTES, parse_json
+from forgepack.artifacts.tokenizer import TOKENIZER_FILE, read_json
 from forgepack.errors import CorruptError, LimitError, UsageError
 from forgepack.verify.layout import COMPILED_SUFFIXES
 
@@ -170,7 +169,7 @@ def _by_name(path: Path, head: bytes) -> str:
 def _json(path: Path) -> Any:
     """Return a JSON file's value, None where it has none that can be parsed."""
     try:
-        return parse_json(read_bounded(path, MAX_JSON_BYTES), where=str(path))
+        return read_json(path)
     except (CorruptError, LimitError):
         return None
 

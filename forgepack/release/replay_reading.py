@@ -20,9 +20,10 @@ from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.drafter.statistics import Interval, Tally, estimate
 from forgepack.errors import CorruptError, MissingError, UsageError
+from forgepack.limits import REPLAY_BYTES
 from forgepack.release.replay_report import KIND, SCHEMA_NAME
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = REPLAY_BYTES
 MAX_FAULTS = 20
 FaultKind = Literal["REPORT-UNPARSABLE", "REPORT-SCHEMA", "REPORT-INCONSISTENT", "NULL-FIELD", "PROFILE-UNBOUND"]
 # What ties numbers to files; a report without one of them could be about anything.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forgepack.canonical import dump_canonical
+from forgepack.canonical import dump_shown
 from forgepack.escaping import escape_line
 from forgepack.verify.baseline import KIND
 from forgepack.verify.report import (
@@ -57,7 +57,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def render(report: Report) -> bytes:
     """Return the report as canonical JSON."""
-    return dump_canonical(report_json(report))
+    return dump_shown(report_json(report))
 
 
 def _input(one: Identity) -> dict[str, Any]:

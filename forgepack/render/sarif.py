@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from forgepack.canonical import dump_canonical
+from forgepack.canonical import dump_shown
 from forgepack.escaping import escape_line
 from forgepack.render.accepted import origin_text, partial_text
 from forgepack.verify.report import Check, Finding, Report
@@ -22,7 +22,7 @@ FINGERPRINT = "forgepackFinding/v1"
 
 def render(report: Report) -> bytes:
     """Return the report as canonical SARIF JSON."""
-    return dump_canonical(sarif_json(report))
+    return dump_shown(sarif_json(report))
 
 
 def sarif_json(report: Report) -> dict[str, Any]:

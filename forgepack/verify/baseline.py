@@ -18,6 +18,7 @@ from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
+from forgepack.limits import REPLAY_BYTES
 from forgepack.profile import Profile
 from forgepack.verify.report import Finding
 
@@ -37,7 +38,7 @@ KIND = DocumentKind(
     upgrade=_from_version_1,
 )
 SCHEMA_NAME = "report"
-MAX_BYTES = 64 << 20
+MAX_BYTES = REPLAY_BYTES
 _HINT = KIND.remake
 # Roles whose presence says what kind of thing a report is about.
 _KINDS = {"drafter": "a pair", "bundle": "a release", "hub": "a release"}
