@@ -16,7 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgepack.artifacts.config_defaults import DEFAULTS, SLIDING, key_value_heads, layer_types, rope_theta, stated_twice
+from forgepack.artifacts.config_defaults import (
+    DEFAULTS,
+    SLIDING,
+    key_value_heads,
+    layer_types,
+    rope_theta,
+    stated_twice,
+)
 from forgepack.artifacts.files import read_bounded
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.equality import same
@@ -168,7 +175,7 @@ def _compare(
     raw: Mapping[str, Any], keys: Mapping[str, str], geometry: Geometry, prefix: str
 ) -> Iterator[ConfigFault]:
     for key, name in keys.items():
-        expected = getattr(geometry, name)
+        expected: Any = getattr(geometry, name)
         expected = list(expected) if isinstance(expected, tuple) else expected
         expected = float(expected) if key in _FLOATS else expected
         found = key_value_heads(raw) if key == "num_key_value_heads" else raw.get(key)
