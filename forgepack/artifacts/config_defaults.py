@@ -2,8 +2,8 @@
 
 A config that leaves a key out still says something: every reader fills the gap by the same rules, and a drafter
 whose window is switched off by a default is another drafter. Source: the public readers of this model type, which
-build ``layer_types`` from ``use_sliding_window``, ``sliding_window`` and ``max_window_layers``, and take attention
-for causal unless ``is_causal`` says otherwise.
+build ``layer_types`` from ``use_sliding_window``, ``sliding_window`` and ``max_window_layers``. ``is_causal`` has no
+default here: the drafter's architecture attends both ways by itself, and a config may repeat it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 SLIDING, FULL = "sliding_attention", "full_attention"
 # What readers take for a key that is not there. Only keys whose default is not what a drafter of this family needs.
-DEFAULTS: Mapping[str, Any] = {"is_causal": True, "use_sliding_window": False}
+DEFAULTS: Mapping[str, Any] = {"use_sliding_window": False}
 _WINDOW, _FIRST_SLIDING = 4096, 28
 
 

@@ -27,6 +27,7 @@ HEAD_FILE = "lm_head.safetensors"
 EMBEDDING_FILE = "embed_tokens_fp16.npy"
 MANIFEST_FILE = "manifest.json"
 MAX_CHUNKS = 1024
+MAX_MANIFEST_BYTES = 16 << 20
 _T = TypeVar("_T")
 
 
@@ -190,7 +191,7 @@ def _dtype_name(descr: str) -> str:
 def read_manifest(build: Path) -> Manifest:
     """Parse coreai/manifest.json; CorruptError names the field that is missing or of a wrong type."""
     path = build / MANIFEST_FILE
-    data = read_bounded(path, 16 << 20)
+    data = read_bounded(path, MAX_MANIFEST_BYTES)
     raw = parse_object(data, where=str(path))
     head = _field(path, raw, "head", dict)
     chunks = _field(path, raw, "chunks", list)

@@ -21,6 +21,7 @@ from forgepack.artifacts.release_json import (
     parse_release,
 )
 from forgepack.artifacts.release_record import RECORD_FILE, SUMS_FILE, release_record, render_sums
+from forgepack.artifacts.sidecar import read_written
 from forgepack.artifacts.target import read_manifest
 from forgepack.artifacts.tree import fsync_folder
 from forgepack.canonical import dump_canonical, parse_object, sha256_hex
@@ -200,10 +201,10 @@ class _Job:
 
     def _read(self, name: str) -> Mapping[str, Any]:
         file = self.inputs.drafter / name
-        return parse_object(read_bounded(file, 16 << 20), where=str(file))
+        return parse_object(read_bounded(file), where=str(file))
 
     def _sidecar(self) -> Mapping[str, Any]:
-        return self._read(f"{self.profile.package}.json")
+        return read_written(self.inputs.drafter / f"{self.profile.package}.json")[0]
 
     def _binding(self) -> Mapping[str, Any]:
         bound = self._sidecar().get("forgepack")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from forgepack.artifacts import quant_report, sidecar
 from forgepack.artifacts.config import DrafterConfig, read_drafter_config
-from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.files import SMALL_FILE, read_bounded
 from forgepack.artifacts.lock import parse_lock
-from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.schema_check import schema_faults
+from forgepack.artifacts.target import MAX_MANIFEST_BYTES
 from forgepack.artifacts.tokenizer import read_tokenizer
 from forgepack.canonical import MAX_JSON_BYTES, digest_json, parse_object
 from forgepack.errors import CorruptError
@@ -106,7 +107,7 @@ def _lock(notes: Notes, raw: Json) -> None:
 
 def _quant_report(notes: Notes, _: Json) -> None:
     notes.title = "the report of a quantization"
-    report = notes.attempt(lambda: read_quant_report(notes.path))
+    report = notes.attempt(lambda: quant_report.read_quant_report(notes.path))
     if report is not None:
         notes.identity |= {"checkpoint": f"{report.repo} @ {report.commit}", "output": report.output_sha256}
         notes.facts |= {
@@ -251,12 +252,22 @@ _DESCRIBERS: dict[str, Callable[[Notes, Json], None]] = {
     "json": _plain("a JSON file of no kind that this tool knows"),
 }
 JSON_KINDS = frozenset(_DESCRIBERS)
+# The most bytes that the reader of a kind takes: what verify refuses to read, inspect must not call good.
+LIMITS = {
+    "sidecar": sidecar.MAX_BYTES,
+    "quant-report": quant_report.MAX_BYTES,
+    "manifest": MAX_MANIFEST_BYTES,
+    **dict.fromkeys(
+        ("asset-metadata", "checkpoint-lock", "drafter-config", "model-config", "release-record", "source-record"),
+        SMALL_FILE,
+    ),
+}
 
 
 def describe_json(kind: str, notes: Notes) -> None:
     """Describe a JSON file of a recognised kind."""
     notes.hash(notes.path)
-    raw = parse_object_or_list(notes)
+    raw = parse_object_or_list(notes, LIMITS.get(kind, MAX_JSON_BYTES))
     if isinstance(raw, dict):
         _DESCRIBERS[kind](notes, raw)
         return
@@ -264,11 +275,11 @@ def describe_json(kind: str, notes: Notes) -> None:
     notes.facts["value"] = f"a list of {len(raw)}" if isinstance(raw, list) else type(raw).__name__
 
 
-def parse_object_or_list(notes: Notes) -> Any:
-    """Return a JSON file's value, which the recogniser could parse already."""
+def parse_object_or_list(notes: Notes, limit: int) -> Any:
+    """Return a JSON file's value, which the recogniser could parse already; LimitError over its reader's limit."""
     from forgepack.canonical import parse_json
 
-    return parse_json(read_bounded(notes.path, MAX_JSON_BYTES), where=str(notes.path))
+    return parse_json(read_bounded(notes.path, limit), where=str(notes.path))
 
 
 def describe_damaged_json(notes: Notes) -> None:

@@ -85,7 +85,7 @@ def implemented(pair: Pair) -> Iterator[Finding]:
     over=("config", "checkpoint_config", "target_config"),
 )
 def conflicts(pair: Pair) -> Iterator[Finding]:
-    """What a config states in two places agrees: outer and nested object, flat keys and rope_parameters, both dtypes."""
+    """What a config states twice agrees: outer and nested object, flat key and rope_parameters, both dtypes."""
     yield from _config_faults(pair, "conflict")
     if pair.target_config.available:
         config = pair.target_config.value

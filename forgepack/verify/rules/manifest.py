@@ -25,7 +25,7 @@ _TAP = re.compile(r"tap\d+")
     closes="a manifest with pend -1, kv_len 5 or pctxs of texts passed",
 )
 def forms(pair: Pair) -> Iterator[Finding]:
-    """Version, rows, prefill contexts, lengths and form of the cache, tables by chip: each is what its schema says."""
+    """Version, rows, contexts, lengths and form of the cache, tables by chip: each is what the schema says."""
     manifest = pair.manifest.value
     for path, expected, found in form_faults(manifest.raw):
         yield differing(f"{path} of the manifest", pair.place(manifest.path, path), expected=expected, found=found)
