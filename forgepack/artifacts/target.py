@@ -29,6 +29,12 @@ MANIFEST_FILE = "manifest.json"
 MAX_CHUNKS = 1024
 MAX_MANIFEST_BYTES = 16 << 20
 _T = TypeVar("_T")
+_KINDS: Mapping[type, str] = {
+    int: "a whole number, written without a fraction",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,11 +239,12 @@ def _chunk(path: Path, number: int, raw: Any) -> Chunk:
 def _field(path: Path, raw: Mapping[str, Any], key: str, kind: type[_T]) -> _T:
     value = raw.get(key)
     if type(value) is not kind:
+        there = key in raw
         raise CorruptError(
-            "the manifest lacks a field",
+            "a field of the manifest has another type" if there else "the manifest lacks a field",
             where=f"{path}: {key}",
-            expected=kind.__name__,
-            found=repr(value)[:80],
+            expected=_KINDS[kind],
+            found=repr(value)[:80] if there else "nothing",
             code="manifest",
         )
     return value
