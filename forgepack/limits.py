@@ -71,6 +71,7 @@ REPLAY_BYTES = _bound("a replay's report, a baseline", "size", 16 * MIB, "bytes"
 SETTINGS_BYTES = _bound("policy, waivers, timings, deny list as JSON", "size", 16 * MIB, "bytes")
 SUMS_BYTES = _bound("SHA256SUMS", "size", 16 * MIB, "bytes")
 LOCKED_FILES = _bound("checkpoint.lock.json", "files", 10_000)
+MANIFEST_BYTES = _bound("the target's manifest.json", "size", 16 * MIB, "bytes")
 MANIFEST_CHUNKS = _bound("the target's manifest.json", "chunks", 1024)
 TREE_ENTRIES = _bound("a folder", "files and folders below it", 100_000)
 

@@ -52,7 +52,9 @@ def config_json(g: Geometry) -> dict[str, Any]:
         "head_dim": g.head_dim,
         "intermediate_size": g.intermediate,
         "num_target_layers": g.target_layers,
+        "layer_types": ["sliding_attention"] * g.layers,
         "sliding_window": g.window,
+        "use_sliding_window": True,
         "rms_norm_eps": g.rms_eps,
         "rope_parameters": {"rope_theta": g.rope_theta, "rope_type": "default"},
     }

@@ -29,7 +29,7 @@ KIND = DocumentKind(
     upgrade=_from_version_1,
 )
 REPORT_FILE = "report.json"
-_MAX_BYTES = QUANT_REPORT_BYTES
+MAX_BYTES = QUANT_REPORT_BYTES
 _KEYS = {"schema", "tool", "profile", "method", "recipe", "inputs", "matrices", "totals", "numerics", "output"}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -116,7 +116,7 @@ class _Reader:
 
 def read_quant_report(path: Path) -> QuantReport:
     """Read and judge report.json; CorruptError names the JSON path at fault."""
-    data = read_bounded(path, _MAX_BYTES)
+    data = read_bounded(path, MAX_BYTES)
     raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
     read = _Reader(path, raw)
     read.demand(set(raw) == _KEYS, "schema", f"the keys {', '.join(sorted(_KEYS))}")

@@ -8,7 +8,7 @@ download by Forge's own helper leaves both out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from forgepack import __version__
@@ -17,10 +17,12 @@ from forgepack.canonical import digest_json
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
 from forgepack.limits import SUMS_BYTES
-from forgepack.profile import Profile
+from forgepack.profile import Profile, Upstream
 
 RECORD_FILE = "forgepack.json"
 SUMS_FILE = "SHA256SUMS"
+UPSTREAM_FILE = "QWEN_SOURCE.json"
+UPSTREAM_SCHEMA = "forgepack.qwen_source/1"
 KIND = DocumentKind(name="forgepack.release", title="record of a release", remake="bundle the release again")
 SCHEMA_NAME = "release_record"
 MAX_SUMS = SUMS_BYTES
@@ -80,6 +82,20 @@ def _sidecar(release: Release) -> ReleaseFile | None:
 def _object(raw: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = raw.get(key)
     return value if isinstance(value, Mapping) else {}
+
+
+def upstream_record(upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile) -> dict[str, Any]:
+    """Return QWEN_SOURCE.json: where the target comes from, in a schema of this tool's own that says so."""
+    return {
+        "schema": UPSTREAM_SCHEMA,
+        "about": (
+            "Written by forgepack after its own schema, qwen_source.schema.json; "
+            "not the format of any other tool's QWEN_SOURCE.json."
+        ),
+        "upstream": {"id": upstream.id, "revision": upstream.revision, "licence": profile.target.licence},
+        "pinned": {"tokenizer_sha256": profile.target.tokenizer_sha256},
+        "files": {f.path: {"bytes": f.bytes, "sha256": f.sha256} for f in files if f.component == "model"},
+    }
 
 
 def render_sums(digests: Mapping[str, str]) -> bytes:

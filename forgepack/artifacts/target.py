@@ -22,13 +22,19 @@ from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.errors import CorruptError, InputError, LimitError, UsageError
-from forgepack.limits import MANIFEST_CHUNKS
+from forgepack.limits import MANIFEST_BYTES, MANIFEST_CHUNKS
 
 HEAD_FILE = "lm_head.safetensors"
 EMBEDDING_FILE = "embed_tokens_fp16.npy"
 MANIFEST_FILE = "manifest.json"
 MAX_CHUNKS = MANIFEST_CHUNKS
 _T = TypeVar("_T")
+_KINDS: Mapping[type, str] = {
+    int: "a whole number, written without a fraction",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +197,7 @@ def _dtype_name(descr: str) -> str:
 def read_manifest(build: Path) -> Manifest:
     """Parse coreai/manifest.json; CorruptError names the field that is missing or of a wrong type."""
     path = build / MANIFEST_FILE
-    data = read_bounded(path, 16 << 20)
+    data = read_bounded(path, MANIFEST_BYTES)
     raw = parse_object(data, where=str(path))
     head = _field(path, raw, "head", dict)
     chunks = _field(path, raw, "chunks", list)
@@ -233,11 +239,12 @@ def _chunk(path: Path, number: int, raw: Any) -> Chunk:
 def _field(path: Path, raw: Mapping[str, Any], key: str, kind: type[_T]) -> _T:
     value = raw.get(key)
     if type(value) is not kind:
+        there = key in raw
         raise CorruptError(
-            "the manifest lacks a field",
+            "a field of the manifest has another type" if there else "the manifest lacks a field",
             where=f"{path}: {key}",
-            expected=kind.__name__,
-            found=repr(value)[:80],
+            expected=_KINDS[kind],
+            found=repr(value)[:80] if there else "nothing",
             code="manifest",
         )
     return value

@@ -90,9 +90,9 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     )
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, limit: int = MAX_BYTES) -> Any:
     """Return the value of a JSON file of any kind, within a tokenizer's bounds: it may be one under another name."""
-    return parse_json(read_bounded(path, MAX_BYTES), where=str(path), bounds=BOUNDS)
+    return parse_json(read_bounded(path, limit), where=str(path), bounds=BOUNDS)
 
 
 def _files(folder: Path, sha256: str) -> TokenizerFiles:

@@ -19,6 +19,7 @@ from forgepack.artifacts.release_json import (
     parse_release,
 )
 from forgepack.artifacts.release_record import RECORD_FILE, SUMS_FILE, release_record, render_sums
+from forgepack.artifacts.sidecar import read_written
 from forgepack.artifacts.target import read_manifest
 from forgepack.artifacts.unproven import unproven_sources
 from forgepack.canonical import dump_canonical, parse_object, sha256_hex
@@ -27,7 +28,6 @@ from forgepack.disk.files import fsync_folder, make_folder, new_file, write_new
 from forgepack.disk.folders import fresh_folder, locked_work, publish, remove_work
 from forgepack.disk.space import SPARE
 from forgepack.errors import ForgepackError, IdentityError, PlatformError, UnreadableError
-from forgepack.limits import SIDECAR_BYTES
 from forgepack.profile import Profile
 from forgepack.release.documents import compose_documents, modification_notice
 from forgepack.release.inventory import BundleInputs, Inventory, PlannedFile, take_inventory
@@ -184,10 +184,10 @@ class _Job:
 
     def _read(self, name: str) -> Mapping[str, Any]:
         file = self.inputs.drafter / name
-        return parse_object(read_bounded(file, SIDECAR_BYTES), where=str(file))
+        return parse_object(read_bounded(file), where=str(file))
 
     def _sidecar(self) -> Mapping[str, Any]:
-        return self._read(f"{self.profile.package}.json")
+        return read_written(self.inputs.drafter / f"{self.profile.package}.json")[0]
 
     def _binding(self) -> Mapping[str, Any]:
         bound = self._sidecar().get("forgepack")

@@ -13,6 +13,7 @@ from forgepack.artifacts.tokenizer import read_json, read_tokenizer
 from forgepack.artifacts.unproven import unproven_sources
 from forgepack.canonical import digest_json
 from forgepack.errors import CorruptError
+from forgepack.limits import MANIFEST_BYTES, QUANT_REPORT_BYTES, SIDECAR_BYTES, SMALL_FILE, TOKENIZER_BYTES
 from forgepack.release.inspection import Notes
 
 Json = Mapping[str, Any]
@@ -255,22 +256,27 @@ _DESCRIBERS: dict[str, Callable[[Notes, Json], None]] = {
     "json": _plain("a JSON file of no kind that this tool knows"),
 }
 JSON_KINDS = frozenset(_DESCRIBERS)
+# The most bytes that the reader of a kind takes: what verify refuses to read, inspect must not call good.
+LIMITS = {
+    "sidecar": SIDECAR_BYTES,
+    "quant-report": QUANT_REPORT_BYTES,
+    "manifest": MANIFEST_BYTES,
+    **dict.fromkeys(
+        ("asset-metadata", "checkpoint-lock", "drafter-config", "model-config", "release-record", "source-record"),
+        SMALL_FILE,
+    ),
+}
 
 
 def describe_json(kind: str, notes: Notes) -> None:
     """Describe a JSON file of a recognised kind."""
     notes.hash(notes.path)
-    raw = parse_object_or_list(notes)
+    raw = read_json(notes.path, LIMITS.get(kind, TOKENIZER_BYTES))
     if isinstance(raw, dict):
         _DESCRIBERS[kind](notes, raw)
         return
     notes.title = "a JSON file of no kind that this tool knows"
     notes.facts["value"] = f"a list of {len(raw)}" if isinstance(raw, list) else type(raw).__name__
-
-
-def parse_object_or_list(notes: Notes) -> Any:
-    """Return a JSON file's value, which the recogniser could parse already."""
-    return read_json(notes.path)
 
 
 def describe_damaged_json(notes: Notes) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from forgepack.artifacts.release_json import DOCUMENTS, ReleaseFile
+from forgepack.artifacts.release_record import UPSTREAM_FILE, upstream_record
 from forgepack.canonical import dump_canonical
 from forgepack.errors import MissingError
 from forgepack.profile import Profile, Upstream
 from forgepack.release.inventory import BundleInputs, read_optional_text
 
-SOURCE_SCHEMA = "forgepack.qwen_source/1"
 _CHANGES = {
     "model": (
         "config and tokenizer files are unchanged; embed_tokens_fp16.npy is the embedding of the checkpoint, "
@@ -49,8 +48,8 @@ def compose_documents(
         "README.md": _readme(inputs.upstream, files, profile, unproven),
         "LICENSE": licence or b"",
         "NOTICE": _notice(inputs.upstream, profile, notice),
+        UPSTREAM_FILE: dump_canonical(upstream_record(inputs.upstream, files, profile)),
         "MODIFICATIONS.md": _modifications(inputs.upstream, files, profile, unproven),
-        "QWEN_SOURCE.json": dump_canonical(source_record(inputs.upstream, files, profile)),
     }
     return {**written, **supplied}
 
@@ -68,20 +67,6 @@ def modification_notice(component: str, upstream: Upstream, profile: Profile) ->
         else f"{upstream.id} at {upstream.revision}"
     )
     return f"Converted from {source}; see MODIFICATIONS.md."
-
-
-def source_record(upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile) -> dict[str, Any]:
-    """Return QWEN_SOURCE.json: where the target comes from, in a schema of this tool's own that says so."""
-    return {
-        "schema": SOURCE_SCHEMA,
-        "about": (
-            "Written by forgepack after its own schema, qwen_source.schema.json; "
-            "not the format of any other tool's QWEN_SOURCE.json."
-        ),
-        "upstream": {"id": upstream.id, "revision": upstream.revision, "licence": profile.target.licence},
-        "pinned": {"tokenizer_sha256": profile.target.tokenizer_sha256},
-        "files": {f.path: {"bytes": f.bytes, "sha256": f.sha256} for f in files if f.component == "model"},
-    }
 
 
 def _notice(upstream: Upstream, profile: Profile, target: bytes | None) -> bytes:

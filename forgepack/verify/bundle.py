@@ -12,7 +12,7 @@ from typing import Any
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.release_json import RELEASE_FILE, Release, ReleaseFile, read_release
-from forgepack.artifacts.release_record import MAX_SUMS, RECORD_FILE, SUMS_FILE, parse_sums
+from forgepack.artifacts.release_record import MAX_SUMS, RECORD_FILE, SUMS_FILE, UPSTREAM_FILE, parse_sums
 from forgepack.artifacts.target import TargetPaths, find_export
 from forgepack.errors import ForgepackError, MissingError, NothingToVerifyError
 from forgepack.profile import Profile
@@ -20,7 +20,7 @@ from forgepack.verify.hashing import Digests, hash_files, planned_files
 from forgepack.verify.input_set import Tree
 from forgepack.verify.inputs import Input, Parsed
 from forgepack.verify.layout import Layout, empty_layout
-from forgepack.verify.readers import read_record
+from forgepack.verify.readers import read_any, read_record
 from forgepack.verify.report import Depth
 from forgepack.verify.sources import Sources, absolute, demand_folder, demand_sources
 from forgepack.verify.subject import Pair
@@ -113,6 +113,9 @@ class Bundle(Pair):
         self.release: Input[Release] = self._file("release", root / RELEASE_FILE, _read_release)
         self.bundle_tree = self._tree("bundle_tree", root)
         self.record: Input[Mapping[str, Any]] = self._optional("record", root / RECORD_FILE, read_record)
+        self.upstream_record: Input[Mapping[str, Any]] = self._optional(
+            "upstream_record", root / UPSTREAM_FILE, read_any
+        )
         self.sums: Input[Mapping[str, str]] = self._optional("sums", root / SUMS_FILE, _read_sums)
 
     def _optional(self, name: str, path: Path, read: Any) -> Input[Any]:

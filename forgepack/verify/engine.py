@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -199,12 +199,13 @@ def _grouped(checks: Iterable[Check]) -> tuple[Check, ...]:
     """
     checks = tuple(checks)
     failed = sorted(check.id for check in checks if check.status == "fail" and check.severity == "error")
+    unread = _unread(checks)
     accepted = {check.id for check in checks if check.status in ("waived", "known")}
     after = {one.id: one.after for one in all_rules()}
 
     def grouped(check: Check) -> Check:
         if check.status == "fail":
-            return replace(check, cause=_cause_of(check.id, after[check.id], failed))
+            return replace(check, cause=_cause_of(check.id, after[check.id], failed) or _of_one_file(check, unread))
         excused = check.status == "not-evaluated" and check.waivable and check.cause in accepted
         return replace(check, required=False) if excused else check
 
@@ -217,6 +218,29 @@ def _demanded(checks: Iterable[Check]) -> tuple[Check, ...]:
         replace(check, required=True) if check.selected and check.status == "not-evaluated" else check
         for check in checks
     )
+
+
+def _unread(checks: Iterable[Check]) -> dict[str, str]:
+    """Return which JSON documents could not be read as what they are, each with the rule that reports it.
+
+    A missing one (area PKG) and one that is a link (PATH) are no such thing: they have causes of their own.
+    """
+    readers = {one.id for one in all_rules() if one.tells_readers_faults and one.area not in ("PATH", "PKG")}
+    failed = [check for check in checks if check.id in readers and check.status == "fail"]
+    told = {_file_of(finding): check.id for check in failed for finding in check.held(None)}
+    return {file: ident for file, ident in told.items() if file.endswith(".json")}
+
+
+def _of_one_file(check: Check, unread: Mapping[str, str]) -> str | None:
+    """Return the rule that reports why a document can't be read, where all that a check found is of such documents."""
+    causes = {unread.get(_file_of(finding)) for finding in check.held(None)}
+    if check.id in unread.values() or len(check.held(None)) < check.counting or None in causes:
+        return None
+    return min((cause for cause in causes if cause is not None), default=None)
+
+
+def _file_of(finding: Finding) -> str:
+    return finding.where.partition(": ")[0].removeprefix("bundle/")
 
 
 def _cause_of(ident: str, prefixes: Iterable[str], failed: list[str]) -> str | None:

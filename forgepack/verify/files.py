@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forgepack.artifacts.aimodel import METADATA_FILE, SUFFIX, metadata_content
-from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.files import hash_file, read_bounded
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, parse_object
+from forgepack.errors import CorruptError
 from forgepack.verify.binding import stated_at
 from forgepack.verify.compare import differing, identical
+from forgepack.verify.hashing import FileDigest
 from forgepack.verify.report import Finding
 
 if TYPE_CHECKING:
@@ -36,20 +38,36 @@ def file_differences(pair: Pair, file: Path, path: str, record: Any) -> Iterator
     message = f"stated in {stated_at(pair, path)}"
     where = pair.place(file)
     if found is None:
-        yield differing("file", where, expected=_short(record), found="no file", message=message)
+        yield differing("file", where, expected=_short(record), found=_absence(file), message=message)
     elif not identical(found, record):
         yield differing("file", where, expected=_short(record), found=_short(found), message=message)
 
 
 def describe(pair: Pair, file: Path) -> dict[str, Any] | None:
-    """Return a file as a sidecar records it; None when it is not there or could not be hashed."""
+    """Return a file as a sidecar records it; None when it is not there, or is a link that may not be followed.
+
+    What was not hashed with the others is hashed here: a manifest that can't be read names no packages, and those of
+    the record are there all the same.
+    """
     digest = pair.digests.value.get(file)
+    if digest is None and file.is_file() and (pair.sources.allow_links or not file.is_symlink()):
+        size, sha256 = hash_file(file)
+        digest = FileDigest(bytes=size, sha256=sha256)
     if digest is None:
         return None
     if file.name == METADATA_FILE and file.parent.suffix == SUFFIX:
-        content = metadata_content(parse_object(read_bounded(file), where=str(file)))
-        return {"content_sha256": digest_json(content)}
+        try:
+            content = metadata_content(parse_object(read_bounded(file), where=str(file)))
+            return {"content_sha256": digest_json(content)}
+        except CorruptError:
+            pass  # told by its own reader; here it is another file than the recorded one, and the next is looked at
     return {"bytes": digest.bytes, "sha256": digest.sha256}
+
+
+def _absence(file: Path) -> str:
+    if file.is_symlink():
+        return "a symbolic link, which is not followed"
+    return "no regular file" if file.exists() else "no file"
 
 
 def _short(record: Any) -> str:

@@ -11,7 +11,8 @@ from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.mlpackage import coreml_folder, coreml_sidecar
 from forgepack.artifacts.release_record import KIND as RECORD
 from forgepack.artifacts.safetensors_file import SafetensorsFile, inspect_safetensors
-from forgepack.canonical import parse_object
+from forgepack.artifacts.sidecar import read_written
+from forgepack.canonical import parse_json, parse_object
 from forgepack.errors import CorruptError, MissingError
 from forgepack.verify.inputs import Parsed
 from forgepack.verify.layout import LICENCE_FILE, NOTICE_FILE
@@ -22,6 +23,12 @@ _BOUND_PARTS = ("checkpoint", "package", "profile", "quantization", "runtime", "
 def read_object(path: Path) -> Mapping[str, Any]:
     """Read a JSON file of at most 1 MB that holds one object."""
     return parse_object(read_bounded(path), where=str(path))
+
+
+def read_any(path: Path) -> Mapping[str, Any]:
+    """Read a JSON file of at most 1 MB whose form is another tool's; what is not an object stands under one key."""
+    value = parse_json(read_bounded(path), where=str(path))
+    return value if isinstance(value, dict) else {"the whole": value}
 
 
 def read_record(path: Path) -> Mapping[str, Any]:
@@ -35,7 +42,7 @@ def read_record(path: Path) -> Mapping[str, Any]:
 
 def read_sidecar(path: Path) -> Mapping[str, Any]:
     """Read the sidecar as it is written; one that belongs to a Core ML package is refused as that, not key by key."""
-    raw = read_object(path)
+    raw = read_written(path)[0]
     reason = coreml_sidecar(raw)
     if reason is not None:
         what = "the sidecar belongs to a Core ML package"

@@ -35,6 +35,9 @@ AREAS = {
     "CTR": "the contract: sidecar, configs, manifest, names",
 }
 CATCH_ALL = "FMT099"
+# The set of rules by number, told in every report: raised once in each release that adds, retires or sharpens rules.
+RULE_SET = 2
+FIRST_RULE_SET = 1  # that of 0.1.0, whose statuses tests/compat holds
 _ID = re.compile(r"([A-Z]{3,4})[0-9]{3}")
 _DEPTHS = {depth.label: depth for depth in Depth}
 
@@ -50,6 +53,8 @@ class Rule:
     read. ``codes`` are the readers' error codes that it reports; ``after`` names
     rules, by id or by the start of one, whose failure explains it. Findings of a rule that is not ``waivable`` count
     whatever waivers, baselines, --ignore and --exit-zero say. A ``late`` rule is evaluated after all others.
+    ``since`` is the rule set that it came with. A new rule starts as a warning or a note for one release, so that it
+    breaks nobody's gate, unless it ``closes`` a wrong pair that passed before: then that text says which.
     """
 
     id: str
@@ -66,6 +71,8 @@ class Rule:
     check: CheckFunction
     waivable: bool
     late: bool
+    since: int
+    closes: str
 
     @property
     def area(self) -> str:
@@ -97,6 +104,8 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
     after: tuple[str, ...] = (),
     waivable: bool | None = None,
     late: bool = False,
+    since: int = FIRST_RULE_SET,
+    closes: str = "",
 ) -> Callable[[CheckFunction], Rule]:
     """Turn a function that yields findings into the Rule of that id; by default errors are never waived."""
     match = _ID.fullmatch(ident)
@@ -119,6 +128,8 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
             check=check,
             waivable=severity != "error" if waivable is None else waivable,
             late=late,
+            since=since,
+            closes=closes,
         )
 
     return wrap

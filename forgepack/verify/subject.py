@@ -187,6 +187,7 @@ class Pair(InputSet):
         self.bundle_tree: Input[Tree] = Input("bundle_tree", never, absent=NO_BUNDLE)
         self.record: Input[Mapping[str, Any]] = Input("record", never, absent=NO_BUNDLE)
         self.sums: Input[Mapping[str, str]] = Input("sums", never, absent=NO_BUNDLE)
+        self.upstream_record: Input[Mapping[str, Any]] = Input("upstream_record", never, absent=NO_BUNDLE)
 
     def _add_given(self) -> None:
         """Declare attestations and evidence, and what the rules hold the target against."""

@@ -108,7 +108,9 @@ def drafter_config(profile: Profile) -> dict[str, Any]:
         "num_target_layers": g.target_layers,
         "rms_norm_eps": g.rms_eps,
         "rope_parameters": {"rope_theta": g.rope_theta, "rope_type": "default"},
+        "layer_types": ["sliding_attention"] * g.layers,
         "sliding_window": g.window,
+        "use_sliding_window": True,
         "vocab_size": g.vocab,
     }
 

@@ -71,7 +71,7 @@ CASES = [
         roots=("CTR015",),
     ),
     Case(name="taps of a wrong type", change=put(MANIFEST, "taps", value="1"), roots=("CTR016",)),
-    Case(name="anything else of the manifest", change=put(MANIFEST, "pend", value=4), roots=("CTR020",)),
+    Case(name="anything else of the manifest", change=put(MANIFEST, "kv_cache", value={"x": 1}), roots=("CTR020",)),
     Case(name="another export", change=put(MANIFEST, "export", value="exports/other"), roots=("CTR005", "CTR060")),
     Case(
         name="renamed export folder",

@@ -28,7 +28,8 @@ def _config_faults(pair: Pair, *codes: str) -> Iterator[Finding]:
                 yield _fault(pair, config, fault)
 
 
-def _fault(pair: Pair, config: DrafterConfig, fault: ConfigFault, message: str = "") -> Finding:
+def _fault(pair: Pair, config: DrafterConfig, fault: ConfigFault) -> Finding:
+    message = f"{fault.other} states another value" if fault.other else ""
     return Finding(
         subject=f"{fault.path} of the drafter's config",
         expected=fault.expected,
@@ -84,16 +85,17 @@ def implemented(pair: Pair) -> Iterator[Finding]:
     over=("config", "checkpoint_config", "target_config"),
 )
 def conflicts(pair: Pair) -> Iterator[Finding]:
-    """Nested and outer values of the target's config, and both places of the drafter's rope base, agree."""
+    """What a config states twice agrees: outer and nested object, flat key and rope_parameters, both dtypes."""
     yield from _config_faults(pair, "conflict")
     if pair.target_config.available:
         config = pair.target_config.value
         for fault in config.conflicts:
             yield Finding(
                 subject=f"{fault.path} of the target's config",
-                expected=f"the outer value, {fault.expected}",
+                expected=fault.expected,
                 found=fault.found,
                 where=pair.place(config.path, fault.path),
+                message=f"{fault.other} states another value",
             )
 
 

@@ -110,8 +110,16 @@ def quant_target(pair: Pair) -> Iterator[Finding]:
     for key, (folder, name, stated) in files.items():
         found = None if folder is None else pair.digests.value.get(folder / name)
         if found is not None and found.sha256 != stated:
+            _demand_readable(pair, key)
             where = pair.place(report.path, f"inputs.target.{key}")
             yield differing(f"{key} of the report", where, expected=found.sha256, found=stated)
+
+
+def _demand_readable(pair: Pair, key: str) -> None:
+    """Raise UnavailableError for a file that is damaged: it is not another target's."""
+    _ = pair.input(
+        {"head_sha256": "head", "embedding_sha256": "embedding", "tokenizer_sha256": "tokenizer"}[key]
+    ).value
 
 
 @rule(

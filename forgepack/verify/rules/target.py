@@ -28,6 +28,8 @@ _MANIFEST = "coreai/manifest.json"
         "TAP",
         "CTR014",
         "CTR015",
+        "CTR086",
+        "CTR087",
         "CTR004",
         "CTR025",
     ),

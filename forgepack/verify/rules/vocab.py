@@ -136,3 +136,20 @@ def end_tokens(pair: Pair) -> Iterator[Finding]:
     if not set(config.eos_tokens) <= set(expected):
         where = pair.place(config.path, "eos_token_id")
         yield differing("end tokens", where, expected=sorted(expected), found=sorted(config.eos_tokens))
+
+
+@rule(
+    "VOC010",
+    title="the drafter's config ends at the profile's end tokens",
+    why="a drafter of other end tokens was trained for another tokenizer, or its config was taken from one",
+    remedy="restore config.json from the checkpoint",
+    severity="warning",
+    needs=("config",),
+    since=2,
+)
+def drafter_end_tokens(pair: Pair) -> Iterator[Finding]:
+    """eos_token_id of the drafter's config, where it is stated, names end tokens of the profile alone."""
+    config, expected = pair.config.value, pair.profile.target.eos_tokens
+    if not all(type(token) is int and token in expected for token in config.eos_tokens):
+        where = pair.place(config.path, "eos_token_id")
+        yield differing("end tokens of the drafter", where, expected=sorted(expected), found=config.eos_tokens)
