@@ -100,8 +100,8 @@ def compare(
 def _as_recorded(result: ReplayResult, traces: TraceSet) -> bool:
     """Say whether the walk starts with every recorded block; it may go on where a recording was stopped."""
     for replayed, recorded in zip(result.sequences, traces.sequences, strict=True):
-        count = recorded.positions.size
-        same = np.array_equal(replayed.positions[:count], recorded.positions)
-        if not same or not np.array_equal(replayed.accepted[:count], recorded.accepted):
+        count = recorded.counted
+        same = np.array_equal(replayed.positions[:count], recorded.positions[:count])
+        if not same or not np.array_equal(replayed.accepted[:count], recorded.accepted[:count]):
             return False
     return True
