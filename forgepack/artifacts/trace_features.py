@@ -19,12 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.artifacts.traces import TraceSet
+from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.errors import NumericsError
+from forgepack.geometry import Geometry
 
 F32 = npt.NDArray[np.float32]
 F16 = npt.NDArray[np.float16]
@@ -37,6 +39,14 @@ _CHANNELS = 512
 # Fewer values than these tell nothing of a fit with two free numbers.
 _VALUES = 64
 _ABSOLUTE = np.uint16(0x7FFF)
+
+
+def read_checked_traces(path: Path, geometry: Geometry) -> TraceSet:
+    """Read a trace file and judge the features of every sequence, as ``check_features`` does."""
+    traces = read_traces(path, geometry)
+    for sequence in traces.sequences:
+        check_features(traces, sequence.index)
+    return traces
 
 
 def check_features(traces: TraceSet, index: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ def check(folder: Path, *sequences: Recorded) -> None:
         check_features(traces, one.index)
 
 
-def put(rows: Rows, tap: int, values: object) -> None:
+def put(rows: Rows, tap: int | slice, values: Any) -> None:
     rows[:, tap] = values
 
 
