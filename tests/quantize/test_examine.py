@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.trace_overlap import take_fingerprint
@@ -220,3 +221,25 @@ def test_traces_of_another_target_say_which_is_which(pair: Path, profile: Profil
     assert identity.head_sha256 == error.found
     assert str(error.expected).endswith("the given one's")
     assert "the target's head" in error.what or "another target's head" in error.what
+
+
+def test_of_a_long_prompt_the_last_rows_feed(pair: Path, profile: Profile, tmp_path: Path) -> None:
+    """fc, k and v are fed the rows of a prompt that the ring still holds, and errors are told on these alone."""
+    weights = make_weights()
+    long = [record(weights, length=n, plen=p, seed=s) for s, (n, p) in enumerate([(60, 40), (50, 9), (52, 30)])]
+    sources = with_traces(pair, profile, tmp_path, long, [])
+    found = quantize(sources, tmp_path / "q", profile=profile, options=Options())
+    rows = [
+        sources.traces.features(s.index)[max(0, s.plen - GEOMETRY.window) : s.context_rows]
+        for s in sources.traces.sequences
+    ]
+    blocks = GEOMETRY.block * sum(s.positions.size for s in sources.traces.sequences[:2])
+    matrices = found.report["matrices"]
+    assert len(rows[0]) + len(rows[1]) == matrices["fc.weight"]["rows"]
+    assert len(rows[0]) + len(rows[1]) + blocks == matrices["layers.1.self_attn.v_proj.weight"]["rows"]
+    weight = sources.checkpoint.tensor("fc.weight").astype(np.float64)
+    left = weight - read_quant(found.root, GEOMETRY).dequantize("fc.weight")
+    for kind, x in (("calibration", np.concatenate(rows[:2])), ("held_out", rows[2])):
+        wide = x.astype(np.float64).T
+        expected = np.linalg.norm(left @ wide) / np.linalg.norm(weight @ wide)
+        assert matrices["fc.weight"]["error"][kind]["quantized"] == pytest.approx(expected, rel=1e-3)
