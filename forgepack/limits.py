@@ -60,6 +60,7 @@ NPZ_DIRECTORY = _bound(_ARCHIVE, "size of the directory", 16 * MIB, "bytes")
 NPY_HEADER = _bound("an array of NumPy", "size of the header", 1024, "bytes")
 SEQUENCES = _bound(_ARCHIVE, "sequences of traces", 4096)
 SEQUENCE_TOKENS = _bound(_ARCHIVE, "tokens, rows or blocks of a sequence", 65_536)
+ALL_TOKENS = _bound(_ARCHIVE, "tokens of all sequences", 8 * MIB)
 TRACE_IDENTITY = _bound(_ARCHIVE, "size of the identity", 65_536, "bytes")
 
 SIDECAR_BYTES = _bound("the drafter's sidecar", "size", 16 * MIB, "bytes")

@@ -29,7 +29,7 @@ timeout = 30
 [emit]
 out = "drafter"
 """
-POLICY = f"""schema = "forgepack.gate_policy/1"
+POLICY = f"""schema = "forgepack.gate_policy/2"
 [workload]
 name = "sixteen mixed prompts"
 traces_sha256 = "{_DIGEST}"

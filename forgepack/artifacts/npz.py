@@ -30,6 +30,7 @@ from forgepack.limits import DIMENSIONS, ELEMENTS, NPY_HEADER, NPZ_DIRECTORY, NP
 MAX_MEMBERS = NPZ_MEMBERS
 MAX_DIRECTORY = NPZ_DIRECTORY
 _MAX_NPY_HEADER = NPY_HEADER
+_DRAIN = 1 << 20
 _NPY_MAGIC = b"\x93NUMPY\x01\x00"
 _NPY_HEADER = re.compile(
     rb"\{'descr': '([<>|=][A-Za-z][0-9]{0,2})', 'fortran_order': (False|True), "
@@ -67,16 +68,40 @@ class NpzFile:
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return one array's values; UnreadableError when the file has changed since it was parsed."""
         info = self.arrays[name]
+        with self._member(name) as member:
+            data = self._take(member, name, info.bytes)
+        return np.frombuffer(data, np.dtype(info.dtype)).reshape(info.shape)
+
+    def stream(self, name: str, *, stop: int, rows: int) -> Iterator[npt.NDArray[Any]]:
+        """Yield the first ``stop`` rows of an array of one axis or more, ``rows`` at a time; see ``read``."""
+        info = self.arrays[name]
+        wide = info.bytes // max(1, info.shape[0])
+        with self._member(name) as member:
+            for start in range(0, stop, rows):
+                count = min(rows, stop - start)
+                data = self._take(member, name, count * wide)
+                yield np.frombuffer(data, np.dtype(info.dtype)).reshape(count, *info.shape[1:])
+            left = info.bytes - stop * wide
+            while left:
+                left -= len(self._take(member, name, min(left, _DRAIN)))
+
+    @contextmanager
+    def _member(self, name: str) -> Iterator[IO[bytes]]:
+        """Open an array's values; they must be read to their end, where zipfile compares the CRC."""
         with open_regular(self.path) as handle:
             if _state(handle) != self.state:
                 raise UnreadableError("the file changed while it was read", where=str(self.path), code="changed")
             with _parsing(self.path), zipfile.ZipFile(handle) as archive, archive.open(f"{name}.npy") as member:
                 _read_header(member, str(self.path), name)
-                data = member.read(info.bytes)
-                rest = member.read(1)  # reading on to the end makes zipfile compare the CRC
-        if len(data) != info.bytes or rest:
+                yield member
+                if member.read(1):
+                    raise _corrupt("an array's size does not fit its header", self.path, name, "more bytes")
+
+    def _take(self, member: IO[bytes], name: str, size: int) -> bytes:
+        data = member.read(size)
+        if len(data) != size:
             raise _corrupt("an array's size does not fit its header", self.path, name, f"{len(data)} bytes")
-        return np.frombuffer(data, np.dtype(info.dtype)).reshape(info.shape)
+        return data
 
 
 def read_npz(path: Path) -> NpzFile:

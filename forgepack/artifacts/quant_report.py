@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.canonical import parse_object, sha256_hex
@@ -14,10 +14,25 @@ from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError
 from forgepack.limits import QUANT_REPORT_BYTES
 
+if TYPE_CHECKING:
+    from forgepack.artifacts.trace_overlap import Fingerprint
+
 
 def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
     """Return a report of version 1 in today's form: what it could not state is null."""
-    return raw
+    inputs = raw.get("inputs")
+    if not isinstance(inputs, dict):
+        return raw
+    return {**raw, "inputs": {**inputs, **traces_from_version_1(inputs, "calibration", "held_out")}}
+
+
+def traces_from_version_1(raw: Mapping[str, Any], calibration: str, held_out: str) -> dict[str, Any]:
+    """Return both sides of the traces in today's form: what version 1 did not record of them is null."""
+    unknown: dict[str, dict[str, Any]] = {
+        calibration: {"fingerprint": None, "rows_beyond_tokens": None},
+        held_out: {"overlap": None, "rows_beyond_tokens": None},
+    }
+    return {key: {**raw[key], **more} for key, more in unknown.items() if isinstance(raw.get(key), dict)}
 
 
 KIND = DocumentKind(
@@ -41,7 +56,8 @@ class QuantReport:
     """The parts of report.json that other commands judge by; ``raw`` is all of it.
 
     ``calibration_mask_scale`` was used for the Hessians, ``mask_scale`` is the one to deploy with. Digests are
-    sha256 hex of whole files, ``lock_sha256`` that of the lock's canonical JSON.
+    sha256 hex of whole files, ``lock_sha256`` that of the lock's canonical JSON. ``calibrated`` tells the
+    calibration's sequences by content, None in a report of version 1.
     """
 
     path: Path
@@ -63,6 +79,7 @@ class QuantReport:
     tokenizer_sha256: str
     traces_sha256: str
     traces_bound: bool
+    calibrated: Fingerprint | None
     output_sha256: str
     output_bytes: int
 
@@ -116,6 +133,8 @@ class _Reader:
 
 def read_quant_report(path: Path) -> QuantReport:
     """Read and judge report.json; CorruptError names the JSON path at fault."""
+    from forgepack.artifacts.trace_overlap import parse_fingerprint
+
     data = read_bounded(path, MAX_BYTES)
     raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
     read = _Reader(path, raw)
@@ -126,6 +145,9 @@ def read_quant_report(path: Path) -> QuantReport:
     read.demand(isinstance(raw["matrices"], dict), "matrices", "an object")
     bound = read.value("inputs.calibration.bound")
     read.demand(isinstance(bound, bool), "inputs.calibration.bound", "true or false")
+    stated = read.value("inputs.calibration.fingerprint")
+    calibrated = parse_fingerprint(stated)
+    read.demand(stated is None or calibrated is not None, "inputs.calibration.fingerprint", "a fingerprint or null")
     return QuantReport(
         path=path,
         raw=raw,
@@ -146,6 +168,7 @@ def read_quant_report(path: Path) -> QuantReport:
         tokenizer_sha256=read.digest("inputs.target.tokenizer_sha256"),
         traces_sha256=read.digest("inputs.calibration.traces_sha256"),
         traces_bound=bound,
+        calibrated=calibrated,
         output_sha256=read.digest("output.sha256"),
         output_bytes=size,
     )

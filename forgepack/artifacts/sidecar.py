@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import read_bounded
+from forgepack.artifacts.quant_report import traces_from_version_1
 from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
@@ -21,7 +22,12 @@ from forgepack.limits import SIDECAR_BYTES
 
 def _from_version_1(binding: dict[str, Any]) -> dict[str, Any]:
     """Return a binding of version 1 in today's form: what it could not bind is null, and told as not bound."""
-    return binding
+    quantization = binding.get("quantization")
+    calibration = quantization.get("calibration") if isinstance(quantization, dict) else None
+    if not isinstance(quantization, dict) or not isinstance(calibration, dict):
+        return binding
+    calibration = {**calibration, **traces_from_version_1(calibration, "traces", "held_out")}
+    return {**binding, "quantization": {**quantization, "calibration": calibration}}
 
 
 KIND = DocumentKind(

@@ -8,12 +8,16 @@ does not know could change what the others mean.
 A block starts at ``plen`` and then at every ``p + m + 1``; it is walked while its ``block`` tokens lie inside the
 sequence and its context has features. Cycles recorded after the last such block are counted, not used; they must
 still start inside the sequence.
+
+A recorder that stops appending tokens at an end token or at its limit keeps the feature rows and the m of the cycle
+that it stopped in, so up to ``block`` - 1 rows lie beyond the tokens: they are counted, not used, and never read.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,12 +31,15 @@ from forgepack.artifacts.trace_identity import TraceIdentity, parse_identity
 from forgepack.errors import CorruptError, LimitError, NumericsError
 from forgepack.finite import find_nonfinite
 from forgepack.geometry import Geometry
-from forgepack.limits import SEQUENCE_TOKENS, SEQUENCES, TRACE_IDENTITY
+from forgepack.limits import ALL_TOKENS, SEQUENCE_TOKENS, SEQUENCES, TRACE_IDENTITY
 
 IDENTITY_KEY = "forgepack_identity"
 MAX_SEQUENCES = SEQUENCES
 MAX_TOKENS = SEQUENCE_TOKENS
+MAX_ALL_TOKENS = ALL_TOKENS
 MAX_IDENTITY = TRACE_IDENTITY
+# Feature rows in memory at once while a sequence is read: 256 rows are 13 MB at the release's size.
+PART_ROWS = 256
 _KEY = re.compile(r"(tokens|plen|feats|m)_(0|[1-9][0-9]{0,3})")
 _KINDS = ("tokens", "plen", "feats", "m")
 
@@ -42,14 +49,15 @@ class TraceSequence:
     """One sequence: everything but its features.
 
     ``positions`` are the starts of the walked blocks, ``accepted`` their recorded m (both int64, same length);
-    ``ignored`` counts recorded cycles after the last walked block; ``rows`` is the number of feature rows and
-    ``context_rows`` how many of them the walk commits.
+    ``ignored`` counts recorded cycles after the last walked block; ``rows`` is the number of feature rows that belong
+    to tokens, ``beyond`` how many more there are, and ``context_rows`` how many of them the walk commits.
     """
 
     index: int
     tokens: npt.NDArray[np.int32]
     plen: int
     rows: int
+    beyond: int
     positions: npt.NDArray[np.int64]
     accepted: npt.NDArray[np.int64]
     ignored: int
@@ -60,6 +68,24 @@ class TraceSequence:
         if not self.positions.size:
             return min(self.plen, self.rows)
         return min(int(self.positions[-1] + self.accepted[-1]) + 1, self.rows)
+
+    def fed_rows(self, window: int) -> slice:
+        """Return which context rows feed a Hessian: of a prompt longer than the ring its last ``window`` rows alone.
+
+        No block sees an earlier row, and the recorder's own calibration feeds the same ones.
+        """
+        return slice(max(0, min(self.plen, self.context_rows) - window), self.context_rows)
+
+    @property
+    def generated(self) -> npt.NDArray[np.int32]:
+        """The tokens behind the prompt."""
+        return self.tokens[self.plen :]
+
+    @property
+    def counted(self) -> int:
+        """How many walked blocks a replay counts: up to the first whose commit runs past the feature rows."""
+        ends = self.positions + self.accepted + 1
+        return int(np.count_nonzero(ends <= self.rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,23 +101,38 @@ class TraceSet:
     archive: NpzFile
 
     def features(self, index: int) -> npt.NDArray[np.float16]:
-        """Return the features of a sequence as float16 (rows, taps x hidden), taps side by side in tap order.
+        """Return the features of a sequence's tokens, float16 (rows, taps x hidden): taps side by side in tap order.
 
         NumericsError names the first value that is not finite.
         """
-        values = self.archive.read(f"feats_{index}")
-        bad = find_nonfinite(values)
-        if bad is not None:
-            count, first = bad
-            place = tuple(int(n) for n in np.unravel_index(first, values.shape))
-            raise NumericsError(
-                f"{count} feature values are not finite",
-                where=f"{self.path}: feats_{index}{list(place)}",
-                found=str(values[place]),
-                hint="record the traces again",
-                code="nonfinite",
-            )
-        return values.reshape(values.shape[0], -1)
+        parts = self.feature_parts(index)
+        out = np.empty((self.sequences[index].rows, self.geometry.features), np.float16)
+        start = 0
+        for part in parts:
+            out[start : start + len(part)] = part.reshape(len(part), -1)
+            start += len(part)
+        return out
+
+    def feature_parts(self, index: int, rows: int = PART_ROWS) -> Iterator[npt.NDArray[np.float16]]:
+        """Yield the features of a sequence's tokens as (rows, taps, hidden), some rows at a time.
+
+        NumericsError names the first value that is not finite.
+        """
+        start = 0
+        for part in self.archive.stream(f"feats_{index}", stop=self.sequences[index].rows, rows=rows):
+            bad = find_nonfinite(part)
+            if bad is not None:
+                count, first = bad
+                row, tap, channel = (int(n) for n in np.unravel_index(first, part.shape))
+                raise NumericsError(
+                    f"{count} feature values are not finite",
+                    where=f"{self.path}: feats_{index}{[start + row, tap, channel]}",
+                    found=str(part[row, tap, channel]),
+                    hint="record the traces again",
+                    code="nonfinite",
+                )
+            start += len(part)
+            yield part
 
     @property
     def blocks(self) -> int:
@@ -105,6 +146,7 @@ def read_traces(path: Path, geometry: Geometry) -> TraceSet:
     size, digest = hash_file(path)
     _check_keys(path, archive.arrays)
     count = sum(name.startswith("tokens_") for name in archive.arrays)
+    _check_size(archive, count)
     identity = _identity(archive) if IDENTITY_KEY in archive.arrays else None
     return TraceSet(
         path=path,
@@ -115,6 +157,20 @@ def read_traces(path: Path, geometry: Geometry) -> TraceSet:
         identity=identity,
         archive=archive,
     )
+
+
+def _check_size(archive: NpzFile, count: int) -> None:
+    """Bound what is read at once, before it is: the tokens of all sequences."""
+    total = sum(math.prod(archive.arrays[f"tokens_{number}"].shape) for number in range(count))
+    if total > MAX_ALL_TOKENS:
+        raise LimitError(
+            "the traces hold too many tokens",
+            where=str(archive.path),
+            expected=f"at most {MAX_ALL_TOKENS}",
+            found=str(total),
+            hint="split the file",
+            code="traces-limit",
+        )
 
 
 def _identity(archive: NpzFile) -> TraceIdentity:
@@ -157,19 +213,22 @@ def _read_sequence(archive: NpzFile, number: int, geometry: Geometry) -> TraceSe
     _check_range(where + ".tokens", tokens, geometry.vocab - 1)
     _check_range(where + ".m", accepted, geometry.block - 1)
     _check_range(where + ".plen", np.array([plen - 1]), len(tokens) - 1, shift=1)
-    if not plen <= rows <= len(tokens):
-        raise _schedule(where, f"{plen}..{len(tokens)} feature rows", f"{rows} rows")
+    most = len(tokens) + geometry.block - 1
+    if not plen <= rows <= most:
+        raise _schedule(where, f"{plen}..{most} feature rows for {len(tokens)} tokens", f"{rows} rows")
+    used = min(rows, len(tokens))
     starts = plen + np.concatenate([[0], np.cumsum(accepted + 1)[:-1]]).astype(np.int64)[: len(accepted)]
     if starts.size and int(starts[-1]) >= len(tokens):
         cycle = int(np.argmax(starts >= len(tokens)))
         found = f"m[{cycle}] starts at {starts[cycle]}"
         raise _schedule(where, f"every block to start before token {len(tokens)}", found)
-    walked = int(np.count_nonzero((starts + geometry.block <= len(tokens)) & (starts <= rows)))
+    walked = int(np.count_nonzero((starts + geometry.block <= len(tokens)) & (starts <= used)))
     return TraceSequence(
         index=number,
         tokens=tokens,
         plen=plen,
-        rows=rows,
+        rows=used,
+        beyond=rows - used,
         positions=starts[:walked],
         accepted=accepted[:walked],
         ignored=len(accepted) - walked,
@@ -191,6 +250,9 @@ def _check_forms(archive: NpzFile, number: int, geometry: Geometry) -> None:
             )
     rows = arrays[f"feats_{number}"].shape[:1]
     cycles = arrays[f"m_{number}"].shape[:1]
+    if length and cycles > length:
+        where = f"{archive.path}: sequence {number}"
+        raise _schedule(where, f"at most {length[0]} cycles, one a token", f"{cycles[0]} cycles")
     expected: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
         "tokens": (("<i4",), length),
         "plen": (("<i8", "<i4"), ()),

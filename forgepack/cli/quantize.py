@@ -148,10 +148,21 @@ def report_lines(result: QuantizeResult) -> list[str]:
                 f"{label}  {total['matrices']:>3} matrices  {rows:<11}  relative output error"
                 f" {error['quantized']:.4f}  (plain rounding {error['rtn']:.4f})"
             )
+    lines.extend(_sequences(report["inputs"]))
     for name, matrix in sorted(report["matrices"].items()):
         lines.extend(_remarks(name, matrix, report["recipe"]))
     lines.append(f"{escape(str(result.root))}: {report['output']['file']}, sha256 {report['output']['sha256']}")
     return lines
+
+
+def _sequences(inputs: dict[str, Any]) -> Iterator[str]:
+    from forgepack.cli.quantize_plan import ignored_line, overlap_line
+
+    yield overlap_line(inputs["held_out"]["overlap"])
+    sides = (inputs["calibration"], inputs["held_out"])
+    cycles, rows = (sum(side[key] for side in sides) for key in ("ignored_cycles", "rows_beyond_tokens"))
+    if cycles or rows:
+        yield ignored_line(cycles, rows)
 
 
 def _remarks(name: str, matrix: dict[str, Any], recipe: dict[str, Any]) -> Iterator[str]:

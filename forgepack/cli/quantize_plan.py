@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ def plan_json(plan: Plan) -> dict[str, Any]:
             "calibration": {"context": rows.context, "blocks": rows.block},
             "held_out": {"context": rows.held_out_context, "blocks": rows.held_out_block},
         },
+        "overlap": plan.overlap.as_json(),
+        "ignored": {"cycles": plan.ignored[0], "rows_beyond_tokens": plan.ignored[1]},
         "operations": sum(step.total for step in plan.steps),
         "memory": plan.memory,
         "disk": {"needed": plan.disk, "free": plan.disk_free},
@@ -58,10 +60,27 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield f"{forms.count('lut4')} matrices to LUT4, {forms.count('int8')} to INT8, in {len(plan.steps)} steps"
     yield f"calibration rows: {rows.context:,} of context, {rows.block:,} of blocks"
     yield f"held-out rows:    {rows.held_out_context:,} of context, {rows.held_out_block:,} of blocks"
+    yield overlap_line(plan.overlap.as_json())
+    if any(plan.ignored):
+        yield ignored_line(*plan.ignored)
     yield f"work: {operations / _GIGA:,.1f} Gflop"
     yield f"memory: about {plan.memory:,} bytes at most"
     yield f"disk: {plan.disk:,} bytes while it runs, {plan.disk_free:,} free"
     yield "dry run: nothing was written"
+
+
+def overlap_line(overlap: Mapping[str, Any]) -> str:
+    """Return what held-out sequences share with calibration's, as one line."""
+    line = f"held-out text:    {overlap['share']:.1%} of its {overlap['ngram']}-grams are in calibration's"
+    if "closest" in overlap:
+        near = overlap["closest"]
+        line += f"; closest: sequence {near['sequence']} to {near['calibration']}, {near['share']:.1%}"
+    return line
+
+
+def ignored_line(cycles: int, rows: int) -> str:
+    """Return what the traces hold beyond their tokens, as one line."""
+    return f"left out of the traces: {cycles:,} recorded cycles and {rows:,} feature rows beyond the tokens"
 
 
 def _step_lines(number: int, step: Step, width: int) -> Iterator[str]:

@@ -29,6 +29,10 @@ from forgepack.parallel import Pool
 
 I64 = npt.NDArray[np.int64]
 
+# A rounded drafter accepts a little less than the recorder's; only what is surely another acceptance is told.
+RECORDED_CONFIDENCE = 0.99
+_NOISE = 1e-9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
@@ -51,17 +55,37 @@ class Against:
     difference: Estimate
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """Acceptance as the traces record it, over the blocks that a replay counts, beside a drafter's own.
+
+    ``difference`` is the drafter's mean minus the recorded one, paired by sequence, with its 99% interval.
+    """
+
+    mean: float
+    blocks: int
+    difference: Estimate
+
+    @property
+    def outside(self) -> bool | None:
+        """Whether the drafter's acceptance is outside the interval around the recorded one; None without one."""
+        interval = self.difference.interval
+        return None if interval is None else not interval[0] - _NOISE <= 0 <= interval[1] + _NOISE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Measured:
     """One drafter's walk and what it says; ``against`` is None for the reference itself.
 
-    ``as_recorded`` says whether the walk gives exactly the traces' recorded blocks.
+    ``as_recorded`` says whether the walk gives exactly the traces' recorded blocks, ``recorded`` how far its
+    acceptance is from theirs.
     """
 
     name: str
     result: ReplayResult
     acceptance: Acceptance
     as_recorded: bool
+    recorded: Recorded
     against: Against | None
 
 
@@ -91,17 +115,24 @@ def compare(
                 result=result,
                 acceptance=summarise(result.accepted, drafts),
                 as_recorded=_as_recorded(result, traces),
+                recorded=_recorded(result, traces),
                 against=against,
             )
         )
     return out
 
 
+def _recorded(result: ReplayResult, traces: TraceSet) -> Recorded:
+    found = tally([s.accepted[: s.counted] for s in traces.sequences])
+    apart = difference(tally(result.accepted), found, confidence=RECORDED_CONFIDENCE)
+    return Recorded(mean=found.mean, blocks=found.blocks, difference=apart)
+
+
 def _as_recorded(result: ReplayResult, traces: TraceSet) -> bool:
     """Say whether the walk starts with every recorded block; it may go on where a recording was stopped."""
     for replayed, recorded in zip(result.sequences, traces.sequences, strict=True):
-        count = recorded.positions.size
-        same = np.array_equal(replayed.positions[:count], recorded.positions)
-        if not same or not np.array_equal(replayed.accepted[:count], recorded.accepted):
+        count = recorded.counted
+        same = np.array_equal(replayed.positions[:count], recorded.positions[:count])
+        if not same or not np.array_equal(replayed.accepted[:count], recorded.accepted[:count]):
             return False
     return True

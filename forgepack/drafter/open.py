@@ -14,6 +14,7 @@ import numpy.typing as npt
 from forgepack.artifacts.aimodel import SUFFIX
 from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint, read_checkpoint
 from forgepack.artifacts.quant import QUANT_FILE, read_quant
+from forgepack.artifacts.trace_overlap import Fingerprint
 from forgepack.canonical import digest_json
 from forgepack.drafter.batch import TokenRows
 from forgepack.drafter.draft import Drafter
@@ -23,6 +24,8 @@ from forgepack.errors import IdentityError, MissingError, UsageError
 from forgepack.profile import Profile
 
 Kind = Literal["checkpoint", "quant", "package"]
+# What calibrated a drafter: nothing, or sequences that are not known.
+Uncalibrated = Literal["none", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +33,8 @@ class OpenedDrafter:
     """A drafter ready to be replayed. ``files`` are the files that hold its weights, name -> sha256.
 
     A package brings its own ``head`` and ``mask_row``, and its mask scale is part of its weights (``folded``).
-    ``deployed`` is false where another mask scale than the drafter's own is asked for.
+    ``deployed`` is false where another mask scale than the drafter's own is asked for. ``calibrated`` tells the
+    sequences that calibrated it.
     """
 
     path: Path
@@ -38,6 +42,7 @@ class OpenedDrafter:
     weights: DrafterWeights
     mask_scale: float
     files: Mapping[str, str]
+    calibrated: Fingerprint | Uncalibrated
     head: Head | None = None
     mask_row: npt.NDArray[np.float16] | None = None
     folded: bool = False
@@ -130,6 +135,7 @@ def _open_checkpoint(checkpoint: Checkpoint, profile: Profile) -> OpenedDrafter:
         kind="checkpoint",
         weights=CheckpointWeights(checkpoint=checkpoint, geometry=profile.geometry),
         mask_scale=profile.recipe.mask_scale,
+        calibrated="none",
         files={MODEL_FILE: model_sha256(checkpoint)},
     )
 
@@ -150,6 +156,7 @@ def _open_quant(path: Path, checkpoint: Checkpoint, profile: Profile) -> OpenedD
         kind="quant",
         weights=QuantWeights(quant=quant, base=base),
         mask_scale=quant.report.mask_scale,
+        calibrated=quant.report.calibrated or "unknown",
         files={QUANT_FILE: quant.report.output_sha256, MODEL_FILE: found},
     )
 

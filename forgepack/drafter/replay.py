@@ -1,7 +1,9 @@
 """Replay of recorded sequences: greedy speculative decoding without the target.
 
 The walk goes over the stored tokens, which the target generated greedily, so counting the drafts that equal the
-next stored tokens gives exactly the acceptance of greedy speculative decoding.
+next stored tokens gives exactly the acceptance of greedy speculative decoding. Blocks are counted as the recorder's
+own replay counts them: a block must lie inside the stored tokens, and the walk ends before the first one whose commit
+(p + m + 1) runs past the stored feature rows.
 """
 
 from __future__ import annotations
@@ -118,8 +120,11 @@ class _Walk:
     def advance(self) -> I64:
         """Go on as far as known blocks reach; return the positions to draft next, none at the end."""
         while self._fits(self._at) and self._at in self._known:
+            end = self._at + self._known[self._at][0] + 1
+            if end > self._sequence.rows:
+                return np.zeros(0, np.int64)
             self._path.append(self._at)
-            self._at += self._known[self._at][0] + 1
+            self._at = end
         ahead = range(self._at, self._at + LOOK_AHEAD)
         return np.array([p for p in ahead if self._fits(p) and p not in self._known], np.int64)
 

@@ -42,7 +42,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean over blocks, its standard error, and its 95% interval; None below two sequences with blocks."""
+    """A mean over blocks, its standard error, and its interval (95%); None below two sequences with blocks."""
 
     mean: float
     standard_error: float
@@ -94,7 +94,7 @@ def estimate(found: Tally) -> Estimate:
     return _estimate(found.mean, sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1), counts.size)
 
 
-def difference(left: Tally, right: Tally) -> Estimate:
+def difference(left: Tally, right: Tally, *, confidence: float = CONFIDENCE) -> Estimate:
     """Return left's mean minus right's, both of the same sequences in the same order, resampled together."""
     busy = (left.counts > 0) | (right.counts > 0)
     pairs = [(t.sums[busy], t.counts[busy]) for t in (left, right)]
@@ -106,7 +106,7 @@ def difference(left: Tally, right: Tally) -> Estimate:
         means = [sums[chosen].sum(axis=1) / counts[chosen].sum(axis=1) for sums, counts in pairs]
     drawn = means[0] - means[1]
     # A resample without any block on one side says nothing: few sequences reach into both.
-    return _estimate(mean, drawn[np.isfinite(drawn)], sequences)
+    return _estimate(mean, drawn[np.isfinite(drawn)], sequences, confidence)
 
 
 def summarise(accepted: Sequence[I64], drafts: int) -> Acceptance:
@@ -152,15 +152,15 @@ def _resamples(sequences: int) -> I64:
     return np.asarray(drawn, np.int64)
 
 
-def _estimate(mean: float, drawn: F64, sequences: int) -> Estimate:
+def _estimate(mean: float, drawn: F64, sequences: int, confidence: float = CONFIDENCE) -> Estimate:
     if drawn.size < 2:
         return Estimate(mean=mean, standard_error=0.0, interval=None)
-    tail = _tail(sequences)
+    tail = _tail(sequences, confidence)
     low, high = np.quantile(drawn, [tail, 1 - tail])
     return Estimate(mean=mean, standard_error=float(np.std(drawn)), interval=(float(low), float(high)))
 
 
-def _tail(sequences: int) -> float:
+def _tail(sequences: int, confidence: float) -> float:
     """Return the share of resamples beyond each end of an interval.
 
     Plain percentiles are too narrow for few sequences; these are widened as Student's t is against the normal
@@ -168,5 +168,5 @@ def _tail(sequences: int) -> float:
     """
     from scipy.special import ndtr, stdtrit
 
-    wide = np.sqrt(sequences / (sequences - 1)) * stdtrit(sequences - 1, (1 + CONFIDENCE) / 2)
+    wide = np.sqrt(sequences / (sequences - 1)) * stdtrit(sequences - 1, (1 + confidence) / 2)
     return float(ndtr(-wide))

@@ -1,8 +1,9 @@
 """Calibration: the forward pass over all recorded blocks feeds each matrix's Hessian, layer by layer.
 
 Rows that feed a Hessian (the release contract, section 3): ``fc`` the context rows; k_proj and v_proj the fused
-context rows and the rows of each block; every other matrix the rows of each block. Calibration sequences stand
-first, held-out ones after them: the same pass serves both.
+context rows and the rows of each block; every other matrix the rows of each block. Of a prompt longer than the ring
+its last rows alone count as context. Calibration sequences stand first, held-out ones after them: the same pass
+serves both.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ class Calibrator:
     """An Observer that quantizes each matrix as soon as its input rows are there.
 
     ``block_rows`` and ``sequences`` say how many rows of blocks, and how many sequences, are calibration; what
-    follows them is held out. ``note`` is told the name of each matrix when it is finished or found finished.
+    follows them is held out. ``fed`` says which context rows of each sequence feed a Hessian. ``note`` is told the
+    name of each matrix when it is finished or found finished.
     """
 
     quantizer: MatrixQuantizer
     parts: Parts
     block_rows: int
     sequences: int
+    fed: tuple[slice, ...]
     note: Note
     outputs: Outputs = field(default_factory=Outputs)
     _context: Gram | None = field(default=None)
@@ -78,6 +81,7 @@ class Calibrator:
         gram = self._sum(q, panels([calibration]))
         both = self._pending((k, v))
         if both:
+            contexts = [context[rows] for context, rows in zip(contexts, self.fed, strict=True)]
             context = self._context_sum(contexts[: self.sequences])
             joined = Gram(total=gram.total + context.total, rows=gram.rows + context.rows)
             self._quantize(both, joined, lambda: panels([*contexts[self.sequences :], held_out]))
@@ -90,7 +94,8 @@ class Calibrator:
 
     def observe_context_product(self, name: str, sequence: int, product: F32) -> None:
         """Sum up the squared outputs of one sequence's context rows."""
-        self.outputs.add(name, (0, sequence), product, calibration=len(product) * (sequence < self.sequences))
+        fed = product[self.fed[sequence]]
+        self.outputs.add(name, (0, sequence), fed, calibration=len(fed) * (sequence < self.sequences))
 
     def _pending(self, names: tuple[str, ...]) -> tuple[str, ...]:
         pending = tuple(n for n in names if self.parts.load(n) is None)

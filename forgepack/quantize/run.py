@@ -16,7 +16,7 @@ from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.state import require_unchanged
-from forgepack.artifacts.traces import TraceSet
+from forgepack.artifacts.traces import TraceSequence, TraceSet
 from forgepack.canonical import dump_canonical
 from forgepack.disk.failures import writing
 from forgepack.disk.files import write_new
@@ -29,6 +29,7 @@ from forgepack.geometry import int8_matrices, lut_matrices, quant_tensors
 from forgepack.parallel import Pool, open_pool
 from forgepack.profile import Profile
 from forgepack.quantize.calibrate import Calibrator
+from forgepack.quantize.examine import examine, input_json
 from forgepack.quantize.judge import Outputs, finish_report
 from forgepack.quantize.matrix import MatrixQuantizer
 from forgepack.quantize.plan import chosen_rows, disk_bytes
@@ -36,17 +37,7 @@ from forgepack.quantize.progress import Counter, Progress
 from forgepack.quantize.recipe import Options, calibration_scale, file_metadata, recipe_json
 from forgepack.quantize.report import make_report, run_key
 from forgepack.quantize.result import Parts, open_parts
-from forgepack.quantize.sources import (
-    Sources,
-    Split,
-    check_rows,
-    identify,
-    input_json,
-    require_finite,
-    source_places,
-    source_states,
-    split_sequences,
-)
+from forgepack.quantize.sources import Sources, Split, require_finite, source_places, source_states
 from forgepack.quantize.steps import make_steps
 
 Rows = npt.NDArray[np.float16]
@@ -78,9 +69,8 @@ def quantize(
     needed = disk_bytes(profile)
     with locked_work(out, force=options.force, inputs=source_places(sources), needed=needed) as work:
         states = source_states(sources)
-        split = split_sequences(sources)
-        check_rows(sources, split)
-        key = run_key(profile, recipe, input_json(sources, split, identify(sources, profile)))
+        found = examine(sources, profile)
+        split, key = found.split, run_key(profile, recipe, input_json(sources, found))
         require_finite(sources, split, profile)
         parts = open_parts(work, key, profile.geometry)
         names = [*lut_matrices(profile.geometry), *int8_matrices(profile.geometry)]
@@ -114,14 +104,18 @@ class _Job:
         quantizer = MatrixQuantizer(
             load=weights.tensor, recipe=self.profile.recipe, use_gptq=self.options.method == "gptq", pool=self.pool
         )
-        chosen = self.split.calibration
+        chosen, held_out = self.split.calibration, self.split.held_out
         blocks = sum(int(self.sources.traces.sequences[n].positions.size) for n in chosen)
         calibrator = Calibrator(
-            quantizer=quantizer, parts=self.parts, block_rows=blocks * g.block, sequences=len(chosen), note=note
+            quantizer=quantizer,
+            parts=self.parts,
+            block_rows=blocks * g.block,
+            sequences=len(chosen),
+            fed=tuple(s.fed_rows(g.window) for s in self._chosen),
+            note=note,
         )
         calibrator.observe_features(
-            lambda: self._features(self.sources.traces, chosen),
-            lambda: self._features(self._held_out, self.split.held_out),
+            lambda: self._fed(self.sources.traces, chosen), lambda: self._fed(self._held_out, held_out)
         )
         forward = Forward(
             weights=weights,
@@ -141,6 +135,16 @@ class _Job:
     def _held_out(self) -> TraceSet:
         return self.sources.held_out or self.sources.traces
 
+    @property
+    def _chosen(self) -> list[TraceSequence]:
+        """The sequences in use, calibration first."""
+        chosen = [self.sources.traces.sequences[n] for n in self.split.calibration]
+        return chosen + [self._held_out.sequences[n] for n in self.split.held_out]
+
+    def _fed(self, traces: TraceSet, chosen: tuple[int, ...]) -> Iterator[Rows]:
+        for n in chosen:
+            yield traces.features(n)[traces.sequences[n].fed_rows(self.profile.geometry.window)]
+
     def _features(self, traces: TraceSet, chosen: tuple[int, ...]) -> Iterator[Rows]:
         for n in chosen:
             yield traces.features(n)[: traces.sequences[n].context_rows]
@@ -151,12 +155,10 @@ class _Job:
 
     def _batch(self, contexts: list[npt.NDArray[np.float32]]) -> BlockBatch:
         """Join the recorded blocks of all chosen sequences, calibration first."""
-        chosen = [self.sources.traces.sequences[n] for n in self.split.calibration]
-        chosen += [self._held_out.sequences[n] for n in self.split.held_out]
         return make_batch(
             [
                 SequenceBlocks(context=c, positions=s.positions, anchors=s.tokens[s.positions].astype(np.int64))
-                for s, c in zip(chosen, contexts, strict=True)
+                for s, c in zip(self._chosen, contexts, strict=True)
             ]
         )
 

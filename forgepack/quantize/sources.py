@@ -16,9 +16,17 @@ from forgepack.artifacts.target import Target
 from forgepack.artifacts.trace_identity import TraceIdentity
 from forgepack.artifacts.traces import TraceSet
 from forgepack.drafter.batch import require_finite_rows
+from forgepack.drafter.head import open_head
 from forgepack.errors import IdentityError, MissingError, NumericsError, UsageError
 from forgepack.profile import Profile
 
+_PARTS = {
+    "model_sha256": "drafter",
+    "export": "target export",
+    "head_sha256": "target's head",
+    "embedding_sha256": "target's embedding",
+    "tokenizer_sha256": "target's tokenizer",
+}
 # Without a second trace file every sixth sequence is held out: the sixth, the twelfth ...
 SPLIT = 6
 
@@ -86,7 +94,7 @@ def check_rows(sources: Sources, split: Split) -> None:
 
 
 def require_finite(sources: Sources, split: Split, profile: Profile) -> None:
-    """Raise NumericsError for the first weight, feature or embedding in use that is not finite, before any work.
+    """Raise NumericsError for the first weight or embedding in use that is not finite, before any work.
 
     Weights are all of the checkpoint's, those that quantization leaves alone too: the package will hold them.
     """
@@ -96,7 +104,6 @@ def require_finite(sources: Sources, split: Split, profile: Profile) -> None:
     held_out = sources.held_out or sources.traces
     for traces, chosen in ((sources.traces, split.calibration), (held_out, split.held_out)):
         for n in chosen:
-            traces.features(n)
             sequence = traces.sequences[n]
             tokens.update(sequence.tokens[sequence.positions].tolist())
     used = np.array(sorted(tokens))
@@ -109,8 +116,7 @@ def identify(sources: Sources, profile: Profile) -> dict[str, Any]:
     Raises IdentityError where target, traces and checkpoint do not belong together, MissingError without the
     target's export.
     """
-    checkpoint = _identify_checkpoint(sources.checkpoint)
-    target = _identify_target(sources.target, profile)
+    checkpoint, target = _identify_checkpoint(sources.checkpoint), _identify_target(sources.target, profile)
     for traces in filter(None, (sources.traces, sources.held_out)):
         if traces.identity is not None:
             _check_bound(traces, traces.identity, {**target, **checkpoint}, profile)
@@ -132,19 +138,26 @@ def _identify_checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _identify_target(target: Target, profile: Profile) -> dict[str, Any]:
-    geometry, where = profile.geometry, str(target.config.path)
+    geometry = profile.geometry
     if target.head is None:
         where = str(target.paths.build)
         raise MissingError("the target's export is missing", where=where, hint="name it with --target-export")
-    pairs: Mapping[str, tuple[object, object]] = {
-        "hidden size": (geometry.hidden, target.config.hidden),
-        "vocabulary": (geometry.vocab, target.config.vocab),
-        "layers": (geometry.target_layers, target.config.layers),
-        "taps": (list(geometry.taps), list(target.manifest.taps)),
-        "block": (geometry.block, target.manifest.block),
-        "embedding": ([geometry.vocab, geometry.hidden], list(target.embedding.shape)),
+    open_head(target.head, geometry)
+    config, manifest, ids = str(target.config.path), str(target.manifest.path), target.tokenizer
+    pairs: Mapping[str, tuple[str, object, object]] = {
+        "hidden size": (config, geometry.hidden, target.config.hidden),
+        "vocabulary": (config, geometry.vocab, target.config.vocab),
+        "number of layers": (config, geometry.target_layers, target.config.layers),
+        "list of taps": (manifest, list(geometry.taps), list(target.manifest.taps)),
+        "block": (manifest, geometry.block, target.manifest.block),
+        "embedding": (
+            str(target.embedding.path),
+            [geometry.vocab, geometry.hidden],
+            list(target.embedding.shape),
+        ),
+        "number of token ids in use": (str(ids.path), profile.target.used_tokens, ids.size),
     }
-    for what, (expected, found) in pairs.items():
+    for what, (where, expected, found) in pairs.items():
         if expected != found:
             raise _foreign(f"the target's {what} is not the profile's", where, str(expected), str(found))
     return {
@@ -160,11 +173,11 @@ def _identify_target(target: Target, profile: Profile) -> dict[str, Any]:
 
 def _check_bound(traces: TraceSet, identity: TraceIdentity, found: Mapping[str, Any], profile: Profile) -> None:
     """Refuse traces that were recorded with another drafter, target or taps."""
-    for key in ("model_sha256", "export", "head_sha256", "embedding_sha256", "tokenizer_sha256"):
+    for key, part in _PARTS.items():
         recorded, here = getattr(identity, key), found[key]
         if recorded != here:
-            where = f"{traces.path}: identity.{key}"
-            raise _foreign("the traces were recorded with another drafter or target", where, recorded, here)
+            what = f"the traces were recorded with another {part} than the given one"
+            raise _foreign(what, f"{traces.path}: identity.{key}", f"{here}, the given one's", recorded)
     if identity.taps != profile.geometry.taps:
         where, expected = f"{traces.path}: identity.taps", str(list(profile.geometry.taps))
         raise _foreign("the traces were recorded at other taps", where, expected, str(list(identity.taps)))
@@ -173,30 +186,6 @@ def _check_bound(traces: TraceSet, identity: TraceIdentity, found: Mapping[str, 
 def _foreign(what: str, where: str, expected: str, found: str) -> IdentityError:
     hint = "name the target, checkpoint and traces that belong together, or another profile"
     return IdentityError(what, where=where, expected=expected, found=found, hint=hint, code="quantize-identity")
-
-
-def input_json(sources: Sources, split: Split, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return report.json's ``inputs``: the digests, and which sequences of which traces did what."""
-    held = sources.held_out or sources.traces
-    out = dict(identity)
-    out["calibration"] = _traces_json(sources.traces, split.calibration)
-    source = "split" if sources.held_out is None else "file"
-    out["held_out"] = {"source": source, **_traces_json(held, split.held_out)}
-    return out
-
-
-def _traces_json(traces: TraceSet, chosen: tuple[int, ...]) -> dict[str, Any]:
-    sequences = [traces.sequences[n] for n in chosen]
-    return {
-        "traces_sha256": traces.digest,
-        "bytes": traces.bytes,
-        "bound": traces.identity is not None,
-        "identity": None if traces.identity is None else dict(traces.identity.raw),
-        "sequences": list(chosen),
-        "blocks": sum(int(s.positions.size) for s in sequences),
-        "context_rows": sum(s.context_rows for s in sequences),
-        "ignored_cycles": sum(s.ignored for s in sequences),
-    }
 
 
 def source_states(sources: Sources) -> tuple[FileState, ...]:

@@ -58,10 +58,16 @@ class Step:
 def count_rows(calibration: Iterable[TraceSequence], held_out: Iterable[TraceSequence], g: Geometry) -> Rows:
     """Count the rows that the recorded schedules walk."""
     (context, block), (other_context, other_block) = (
-        (sum(s.context_rows for s in part), g.block * sum(int(s.positions.size) for s in part))
+        (sum(fed_count(s, g) for s in part), g.block * sum(int(s.positions.size) for s in part))
         for part in (list(calibration), list(held_out))
     )
     return Rows(context=context, block=block, held_out_context=other_context, held_out_block=other_block)
+
+
+def fed_count(sequence: TraceSequence, g: Geometry) -> int:
+    """Return how many context rows of a sequence feed a Hessian."""
+    fed = sequence.fed_rows(g.window)
+    return int(fed.stop - fed.start)
 
 
 def make_steps(g: Geometry, rows: Rows, *, gptq: bool = True) -> tuple[Step, ...]:

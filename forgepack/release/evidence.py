@@ -35,7 +35,7 @@ def _shown(report: ReplayReport) -> dict[str, Mapping[str, Any]]:
     """Return by the drafter's digest what the report says of it; a drafter held against itself counts as compared."""
     raw, reference = report.raw, report.reference.sha256
     common = {
-        "schema": raw["schema"],
+        "schema": report.schema,
         "workload": raw["workload"],
         "profile_sha256": raw["profile"]["sha256"],
         "traces": raw["traces"],

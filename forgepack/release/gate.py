@@ -18,6 +18,8 @@ from forgepack.release.gate_checks import (
     check_baseline,
     check_drafter,
     check_file,
+    check_held_out,
+    check_recorded,
     check_sample,
     check_two_constraint,
     check_workload,
@@ -75,6 +77,8 @@ def judge(inputs: GateInputs) -> GateResult:
         candidate = _candidate(inputs, report)
         checks.append(check_drafter(report, candidate, " and ".join(inputs.wanted)))
         if candidate is not None:
+            checks.append(check_held_out(policy.workload, report, candidate))
+            checks.append(check_recorded(policy.acceptance, candidate))
             checks += check_sample(policy, report, candidate)
             checks += check_acceptance(policy, candidate)
             checks += check_agreement(policy.agreement, report, candidate)

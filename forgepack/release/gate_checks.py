@@ -7,8 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from forgepack.drafter.statistics import difference
-from forgepack.release.gate_policy import AgreementRule, BaselineRule, By, Policy, TwoConstraintRule
-from forgepack.release.replay_reading import DrafterResult, Quantity, ReplayReport, ReportFile
+from forgepack.release.gate_policy import (
+    AcceptanceRule,
+    AgreementRule,
+    BaselineRule,
+    By,
+    Policy,
+    TwoConstraintRule,
+    WorkloadRule,
+)
+from forgepack.release.replay_reading import DrafterResult, Quantity, ReplayReport, ReportFile, calibration_text
 from forgepack.release.timings import TimingsFile
 
 Status = Literal["pass", "fail", "reported"]
@@ -67,6 +75,44 @@ def check_drafter(report: ReplayReport, candidate: DrafterResult | None, expecte
     if not candidate.deployed:
         return _check("DRAFTER", False, what, expected="at its own mask scale", found="another mask scale")
     return _check("DRAFTER", True, what, expected=expected, found=candidate.sha256)
+
+
+def check_held_out(rule: WorkloadRule, report: ReplayReport, candidate: DrafterResult) -> GateCheck:
+    """Compare the workload with the sequences that calibrated the drafter, where it claims to be held out.
+
+    A policy that states ``held_out`` demands to know; a name alone is only contradicted by what is known. A workload
+    that claims nothing is told.
+    """
+    known = candidate.calibration
+    state, overlap = known["state"], known.get("overlap", {"equal": 0, "copied": 0})
+    met = not overlap["equal"] + overlap["copied"] and (state != "unknown" or not rule.held_out)
+    check = _check(
+        "HELD-OUT",
+        met,
+        "sequences that calibrated the drafter",
+        expected="none" if rule.claims_held_out else "none, were the workload held out",
+        found=calibration_text(known, report.sequences),
+    )
+    weightless = not rule.claims_held_out or (state == "unknown" and not rule.held_out)
+    return replace(check, status="reported") if weightless and (not met or state == "unknown") else check
+
+
+def check_recorded(rule: AcceptanceRule | None, candidate: DrafterResult) -> GateCheck:
+    """Compare the drafter's acceptance with the recorded one; it weighs only if the policy demands it."""
+    found, demanded = candidate.recorded, rule is not None and rule.as_recorded
+    text = "not known: fewer than two sequences with recorded blocks, or a report of version 1"
+    if found["state"] != "unknown":
+        low, high = found["difference"]["interval"]
+        apart = f"{found['difference']['mean']:+.4f} [{low:+.4f}, {high:+.4f}]"
+        text = f"{found['state']}: {apart} from {found['mean']:.4f} recorded"
+    check = _check(
+        "RECORDED",
+        found["state"] == "within",
+        "acceptance beside the recorded one",
+        expected="no significant difference (99%)",
+        found=text,
+    )
+    return check if demanded or check.status == "pass" else replace(check, status="reported")
 
 
 def check_sample(policy: Policy, report: ReplayReport, candidate: DrafterResult) -> Iterator[GateCheck]:

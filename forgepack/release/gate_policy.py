@@ -6,6 +6,7 @@ prompts and of 91% on one coding prompt are the same drafter's).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,11 +15,19 @@ from forgepack.artifacts.settings_file import SettingsFile, demand_form, read_se
 from forgepack.document import DocumentKind
 from forgepack.errors import UsageError
 
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a policy of version 1 in today's form: it could not state what today's may."""
+    return raw
+
+
 KIND = DocumentKind(
     name="forgepack.gate_policy",
     title="policy of a gate",
     remake="forgepack gate REPORT --template prints a policy of this version",
     code="gate-policy",
+    version=2,
+    upgrade=_from_version_1,
 )
 SCHEMA_NAME = "gate_policy"
 SPEED_RATIO = 5.0
@@ -28,12 +37,21 @@ By = Literal["mean", "lower"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadRule:
-    """What the report must be about; ``drafter_sha256`` is None when the command line names the drafter."""
+    """What the report must be about; ``drafter_sha256`` is None when the command line names the drafter.
+
+    ``held_out`` demands that no sequence calibrated the drafter; a workload of such a name claims it, too.
+    """
 
     name: str
     traces_sha256: str
     target_sha256: str
     drafter_sha256: str | None
+    held_out: bool
+
+    @property
+    def claims_held_out(self) -> bool:
+        """Whether the policy or the workload's name says that its sequences were held out."""
+        return self.held_out or "heldout" in re.sub(r"[\W_]", "", self.name).casefold()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +64,15 @@ class SampleRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceRule:
-    """Least mean of accepted drafts a block; ``at_least`` holds the least P(m >= 1), P(m >= 2) and so on."""
+    """Least mean of accepted drafts a block; ``at_least`` holds the least P(m >= 1), P(m >= 2) and so on.
+
+    ``as_recorded`` demands that the mean is within the 99% interval around the traces' recorded one.
+    """
 
     mean: float
     by: By
     at_least: tuple[float, ...]
+    as_recorded: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +146,7 @@ def _policy(file: SettingsFile) -> Policy:
         path=path,
         sha256=file.sha256,
         name=raw.get("name"),
-        workload=WorkloadRule(**{"drafter_sha256": None, **workload}),
+        workload=WorkloadRule(**{"drafter_sha256": None, "held_out": False, **workload}),
         sample=SampleRule(**{"sequences": 1, "blocks": 1, **raw.get("sample", {})}),
         acceptance=_acceptance(raw.get("acceptance")),
         agreement=AgreementRule(**{"by": "mean", **raw["agreement"]}) if "agreement" in raw else None,
@@ -140,7 +162,12 @@ def _policy(file: SettingsFile) -> Policy:
 def _acceptance(raw: dict[str, Any] | None) -> AcceptanceRule | None:
     if raw is None:
         return None
-    return AcceptanceRule(mean=raw["mean"], by=raw.get("by", "mean"), at_least=tuple(raw.get("at_least", ())))
+    return AcceptanceRule(
+        mean=raw["mean"],
+        by=raw.get("by", "mean"),
+        at_least=tuple(raw.get("at_least", ())),
+        as_recorded=raw.get("as_recorded", False),
+    )
 
 
 def _baseline(raw: dict[str, Any] | None) -> BaselineRule | None:

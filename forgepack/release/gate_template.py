@@ -42,12 +42,20 @@ def policy_template(file: ReportFile, drafter_sha256: str | None) -> dict[str, A
     }
     if drafter_sha256 is not None:
         policy["workload"]["drafter_sha256"] = drafter_sha256
+    if _held_out(found[-1]):
+        policy["workload"]["held_out"] = True
     if found[-1].agreement is not None:
         policy["agreement"] = {
             "mean": _floor(found[-1].agreement),
             "reference_sha256": report.reference.sha256,
         }
     return policy
+
+
+def _held_out(drafter: DrafterResult) -> bool:
+    """Say whether the report knows that no sequence calibrated the drafter: then the policy demands it."""
+    overlap = drafter.calibration.get("overlap", {"equal": 0, "copied": 0})
+    return drafter.calibration["state"] == "known" and not overlap["equal"] + overlap["copied"]
 
 
 def _floor(quantity: Quantity) -> float:

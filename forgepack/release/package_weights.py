@@ -18,10 +18,11 @@ from forgepack.artifacts.aimodel import read_asset_files
 from forgepack.artifacts.checkpoint import tensor_faults
 from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetensors
 from forgepack.artifacts.sidecar import read_sidecar
+from forgepack.artifacts.trace_overlap import Fingerprint, parse_fingerprint
 from forgepack.artifacts.tree import walk
 from forgepack.coreai_backend.program import AssetProgram
 from forgepack.coreai_backend.reader import AssetReading
-from forgepack.drafter.open import OpenedDrafter
+from forgepack.drafter.open import OpenedDrafter, Uncalibrated
 from forgepack.emit.package_weights import MASKED_NORM, PackageHead, PackageWeights, Values, open_role_values
 from forgepack.emit.table import constant_table, role_of
 from forgepack.errors import CorruptError, ForgepackError
@@ -56,6 +57,7 @@ def open_package(path: Path, profile: Profile, *, seconds: float = SECONDS) -> I
                 geometry=geometry, recipe=recipe, values=values, selector=selector, mask_applied=True
             ),
             mask_scale=_mask_scale(values, layout.sidecar),
+            calibrated=_calibrated(layout.sidecar),
             files=digests,
             head=PackageHead(geometry=geometry, recipe=recipe, values=values),
             mask_row=np.asarray(values("mask_row"), np.float16).reshape(-1),
@@ -88,6 +90,15 @@ def _roles(reading: AssetReading, expected: AssetProgram, profile: Profile) -> d
             code="package-replay",
         )
     return roles
+
+
+def _calibrated(sidecar: Path) -> Fingerprint | Uncalibrated:
+    """Return what the sidecar says of the sequences that calibrated the package; a foreign one says nothing."""
+    try:
+        stated = read_sidecar(sidecar).value("forgepack.quantization.calibration.traces.fingerprint")
+    except ForgepackError:
+        return "unknown"  # what is wrong with the sidecar is the verifier's to tell
+    return parse_fingerprint(stated) or "unknown"
 
 
 def _mask_scale(values: Values, sidecar: Path) -> float:

@@ -25,6 +25,7 @@ from forgepack.release.replay_report import KIND, SCHEMA_NAME
 
 MAX_BYTES = REPLAY_BYTES
 MAX_FAULTS = 20
+_NOISE = 1e-9
 FaultKind = Literal["REPORT-UNPARSABLE", "REPORT-SCHEMA", "REPORT-INCONSISTENT", "NULL-FIELD", "PROFILE-UNBOUND"]
 # What ties numbers to files; a report without one of them could be about anything.
 _BINDING = {"target", "traces", "files", "sha256", "head_sha256", "embedding_sha256", "tokenizer_sha256", "workload"}
@@ -51,7 +52,10 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DrafterResult:
-    """One drafter of a report; ``agreement`` is None for the reference."""
+    """One drafter of a report; ``agreement`` is None for the reference.
+
+    ``calibration`` and ``recorded`` are what the report says of them, ``state`` first.
+    """
 
     path: str
     sha256: str
@@ -59,12 +63,18 @@ class DrafterResult:
     acceptance: Quantity
     at_least: tuple[float, ...]
     agreement: Quantity | None
+    calibration: Mapping[str, Any]
+    recorded: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReplayReport:
-    """A report whose numbers fit each other; ``workload`` is None when it names none, ``raw`` is all of it."""
+    """A report whose numbers fit each other; ``workload`` is None when it names none, ``raw`` is all of it.
 
+    ``schema`` is the version that the file states; ``raw`` is in today's form.
+    """
+
+    schema: str
     workload: str | None
     traces_sha256: str
     traces_identity: str
@@ -104,7 +114,7 @@ def read_replay_report(path: Path) -> ReportFile:
         fault = ReportFault(kind="REPORT-UNPARSABLE", where=str(path), expected="a replay's report", found=found)
         return ReportFile(path=path, sha256=digest, report=None, faults=(fault,))
     try:
-        raw = KIND.current(raw, where=str(path)) if "schema" in raw else raw
+        written, raw = raw.get("schema"), KIND.current(raw, where=str(path)) if "schema" in raw else raw
     except CorruptError as err:
         return ReportFile(path=path, sha256=digest, report=None, faults=(_version_fault(err),))
     faults = [*_nulls(raw), *map(_fault_of, schema_faults(raw, SCHEMA_NAME))]
@@ -113,7 +123,7 @@ def read_replay_report(path: Path) -> ReportFile:
     return ReportFile(
         path=path,
         sha256=digest,
-        report=None if faults else _report(raw),
+        report=None if faults else _report(raw, str(written)),
         faults=tuple(faults[:MAX_FAULTS]),
     )
 
@@ -170,6 +180,10 @@ def _expectations(one: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     for place, share in enumerate(accepted["at_least"]):
         yield f"acceptance.at_least[{place}]", sum(histogram[place + 1 :]) / max(1, blocks), share
     yield "per_sequence", (blocks, drafts), (sum(r["blocks"] for r in rows), sum(r["accepted"] for r in rows))
+    recorded = one["recorded"]
+    if recorded["state"] != "unknown":
+        low, high = recorded["difference"]["interval"]
+        yield "recorded.state", "within" if low - _NOISE <= 0 <= high + _NOISE else "outside", recorded["state"]
     compared = one["role"] == "compared"
     yield "agreement", compared, "agreement" in one
     if compared and "agreement" in one:
@@ -185,8 +199,9 @@ def _alike(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
-def _report(raw: Mapping[str, Any]) -> ReplayReport:
+def _report(raw: Mapping[str, Any], written: str) -> ReplayReport:
     return ReplayReport(
+        schema=written,
         workload=raw.get("workload"),
         traces_sha256=raw["traces"]["sha256"],
         traces_identity=raw["traces"]["identity"],
@@ -209,6 +224,8 @@ def _drafter(one: Mapping[str, Any]) -> DrafterResult:
         acceptance=_quantity(one["acceptance"], rows, "accepted", "blocks"),
         at_least=tuple(one["acceptance"]["at_least"]),
         agreement=agreement,
+        calibration=one["calibration"],
+        recorded=one["recorded"],
     )
 
 
@@ -217,3 +234,16 @@ def _quantity(raw: Mapping[str, Any], rows: list[dict[str, int]], sums: str, cou
     columns = [np.array([row.get(key, 0) for row in rows], np.float64) for key in (sums, counts)]
     found = Tally(sums=columns[0], counts=columns[1])
     return Quantity(mean=raw["mean"], interval=estimate(found).interval, tally=found)
+
+
+def calibration_text(calibration: Mapping[str, Any], sequences: int) -> str:
+    """Return what is known of the replayed sequences' part in a drafter's calibration."""
+    if calibration["state"] == "none":
+        return "not calibrated"
+    if calibration["state"] == "unknown":
+        return "what calibrated it is not known"
+    overlap = calibration["overlap"]
+    text = f"{overlap['share']:.1%} of the {overlap['ngram']}-grams are its calibration's"
+    if not overlap["equal"] + overlap["copied"]:
+        return f"none of {sequences} sequences calibrated it; {text}"
+    return f"{overlap['equal']} of {sequences} sequences calibrated it, {overlap['copied']} more are copies; {text}"

@@ -15,18 +15,33 @@ import numpy as np
 from forgepack import __version__
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.target import Target
+from forgepack.artifacts.trace_overlap import Fingerprint, compare_fingerprints, take_fingerprint
 from forgepack.artifacts.traces import TraceSet
 from forgepack.canonical import digest_json
 from forgepack.document import DocumentKind
 from forgepack.drafter.buckets import Bucket, RingEffect, by_position, ring_effect
-from forgepack.drafter.comparison import Measured
+from forgepack.drafter.comparison import RECORDED_CONFIDENCE, Measured, Recorded
 from forgepack.drafter.open import OpenedDrafter
 from forgepack.drafter.replay import ReplayResult
 from forgepack.drafter.statistics import BOOTSTRAP_ROUNDS, BOOTSTRAP_SEED, CONFIDENCE, Acceptance, Estimate
 from forgepack.errors import MissingError
 from forgepack.profile import Profile
 
-KIND = DocumentKind(name="forgepack.replay", title="report of a replay", remake="replay again", code="replay-report")
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a report of version 1 in today's form: it says neither what calibrated nor what was recorded."""
+    unknown = {"calibration": {"state": "unknown"}, "recorded": {"state": "unknown"}}
+    return {**raw, "drafters": [{**one, **unknown} for one in raw["drafters"]]}
+
+
+KIND = DocumentKind(
+    name="forgepack.replay",
+    title="report of a replay",
+    remake="replay again",
+    code="replay-report",
+    version=2,
+    upgrade=_from_version_1,
+)
 SCHEMA_NAME = "replay"
 Fit = Literal["matches", "differs", "absent"]
 
@@ -108,8 +123,9 @@ def replay_json(run: Run) -> dict[str, Any]:
             "resampled": "sequences",
         },
         "ring_rows": window,
+        "left_out": _left_out_json(run.traces),
         "drafters": [
-            _drafter_json(opened) | _measured_json(found, reference, window)
+            _drafter_json(opened, run.traces) | _measured_json(found, reference, window)
             for opened, found in zip(run.drafters, run.measured, strict=True)
         ],
     }
@@ -132,7 +148,24 @@ def _traces_json(run: Run) -> dict[str, Any]:
     }
 
 
-def _drafter_json(opened: OpenedDrafter) -> dict[str, Any]:
+def _left_out_json(traces: TraceSet) -> dict[str, int]:
+    """Count what the file holds and a replay does not use: cycles that no longer fit, rows beyond the tokens."""
+    return {
+        "cycles": sum(len(s.positions) - s.counted + s.ignored for s in traces.sequences),
+        "rows_beyond_tokens": sum(s.beyond for s in traces.sequences),
+    }
+
+
+def _calibration_json(opened: OpenedDrafter, traces: TraceSet) -> dict[str, Any]:
+    """Say what the replayed sequences share with those that calibrated a drafter."""
+    known = opened.calibrated
+    if not isinstance(known, Fingerprint):
+        return {"state": known}
+    found = compare_fingerprints(take_fingerprint(traces.sequences, every=known.every), known)
+    return {"state": "known", "overlap": found.as_json()}
+
+
+def _drafter_json(opened: OpenedDrafter, traces: TraceSet) -> dict[str, Any]:
     return {
         "path": opened.path.as_posix(),
         "kind": opened.kind,
@@ -141,6 +174,7 @@ def _drafter_json(opened: OpenedDrafter) -> dict[str, Any]:
         "mask_scale": opened.mask_scale,
         "deployed_mask_scale": opened.deployed,
         "head": "target" if opened.head is None else "package",
+        "calibration": _calibration_json(opened, traces),
     }
 
 
@@ -150,6 +184,7 @@ def _measured_json(found: Measured, reference: ReplayResult, window: int) -> dic
         "role": "reference" if found.against is None else "compared",
         "acceptance": _acceptance_json(found.acceptance),
         "as_recorded": found.as_recorded,
+        "recorded": _recorded_json(found.recorded),
         "by_position": {"accepted": _buckets_json(by_position(accepted, positions, window), window)},
         "ring": _ring_json({"accepted": ring_effect(accepted, positions, window)}),
         "per_sequence": _sequences_json(found, reference),
@@ -167,6 +202,18 @@ def _measured_json(found: Measured, reference: ReplayResult, window: int) -> dic
             "blocks": int(sum(e.size for e in alike)),
         }
     return out
+
+
+def _recorded_json(found: Recorded) -> dict[str, Any]:
+    if found.outside is None:
+        return {"state": "unknown"}
+    return {
+        "state": "outside" if found.outside else "within",
+        "mean": found.mean,
+        "blocks": found.blocks,
+        "confidence": RECORDED_CONFIDENCE,
+        "difference": estimate_json(found.difference),
+    }
 
 
 def _acceptance_json(found: Acceptance) -> dict[str, Any]:

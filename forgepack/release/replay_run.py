@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.target import Embedding, TargetPaths, read_target
-from forgepack.artifacts.traces import TraceSet, read_traces
+from forgepack.artifacts.trace_features import read_checked_traces
+from forgepack.artifacts.traces import TraceSet
 from forgepack.drafter.comparison import Measured, Variant, compare
 from forgepack.drafter.head import Head, open_head
 from forgepack.drafter.open import OpenedDrafter, open_drafters
@@ -45,7 +46,7 @@ class Inputs:
 def read_inputs(paths: TargetPaths, traces: Path, profile: Profile, *, workload: str | None) -> Inputs:
     """Read target and traces; each fault is raised by the part's own reader."""
     target = read_target(paths)
-    identity, recorded = identify_target(target), read_traces(traces, profile.geometry)
+    identity, recorded = identify_target(target), read_checked_traces(traces, profile.geometry)
     assert target.head is not None, "identify_target refuses a target without its export"
     return Inputs(
         profile=profile,

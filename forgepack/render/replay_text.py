@@ -8,6 +8,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from forgepack.escaping import escape_line
+from forgepack.release.replay_reading import calibration_text
 
 Json = Mapping[str, Any]
 
@@ -15,7 +16,7 @@ Json = Mapping[str, Any]
 def replay_lines(report: Json, *, sequences: bool = False) -> list[str]:
     """Return a replay's report as lines: each drafter under a letter; with ``sequences`` also every sequence."""
     drafters = report["drafters"]
-    parts = [_head(report), _drafters(drafters), _shares(drafters), _histogram(drafters), _positions(report)]
+    parts = [_head(report), _drafters(report), _shares(drafters), _histogram(drafters), _positions(report)]
     return list(chain(*parts, _sequences(drafters) if sequences else ()))
 
 
@@ -37,13 +38,30 @@ def _head(report: Json) -> Iterator[str]:
     name = escape_line(report["workload"]) if "workload" in report else "an unnamed workload"
     yield f"{name}: {traces['sequences']} sequences, traces {traces['sha256'][:12]}"
     yield f"target {escape_line(target['export'])}, head {target['head_sha256'][:12]}"
+    left = report.get("left_out", {})
+    if any(left.values()):
+        beyond = left["rows_beyond_tokens"]
+        yield f"left out: {left['cycles']} recorded cycles, {beyond} feature rows beyond the tokens"
     level = round(100 * report["statistics"]["confidence"])
     yield f"in brackets: {level}% intervals, a bootstrap over sequences"
     yield ""
 
 
-def _drafters(drafters: Sequence[Json]) -> Iterator[str]:
-    for place, one in enumerate(drafters):
+def _doubts(one: Json, report: Json) -> Iterator[str]:
+    """Yield what takes weight from an acceptance: sequences that calibrated, and features of another target."""
+    calibration, recorded = one["calibration"], one["recorded"]
+    if calibration["state"] != "none":
+        yield f"   {calibration_text(calibration, report['traces']['sequences'])}"
+    if recorded["state"] == "outside":
+        level, apart = round(100 * recorded["confidence"]), recorded["difference"]
+        yield (
+            f"   OUTSIDE the recorded acceptance: {recorded['mean']:.3f} recorded in {recorded['blocks']} blocks, "
+            f"difference {apart['mean']:+.3f}{interval_text(apart)} ({level}%)"
+        )
+
+
+def _drafters(report: Json) -> Iterator[str]:
+    for place, one in enumerate(report["drafters"]):
         accepted = one["acceptance"]
         drafts = len(accepted["at_least"])
         scale = "" if one["deployed_mask_scale"] else f" at mask scale {one['mask_scale']:g}"
@@ -52,6 +70,7 @@ def _drafters(drafters: Sequence[Json]) -> Iterator[str]:
             f"   accepted {accepted['mean']:.3f}{interval_text(accepted)} of {drafts} a block, "
             f"{accepted['tokens_per_call']:.3f} tokens a call, {accepted['blocks']} blocks"
         )
+        yield from _doubts(one, report)
         if "agreement" in one:
             difference, agreement = one["difference"], one["agreement"]
             yield (

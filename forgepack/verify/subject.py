@@ -38,7 +38,8 @@ from forgepack.artifacts.tokenizer import (
     read_tokenizer,
     read_tokenizer_files,
 )
-from forgepack.artifacts.traces import TraceSet, read_traces
+from forgepack.artifacts.trace_features import read_checked_traces
+from forgepack.artifacts.traces import TraceSet
 from forgepack.artifacts.tree import walk
 from forgepack.profile import Profile
 from forgepack.verify import lineage
@@ -247,7 +248,7 @@ class Pair(InputSet):
     def _add_run(self) -> None:
         geometry, traces = self.profile.geometry, self.sources.traces
         self.traces: Input[TraceSet] = self._file(
-            "traces", traces, lambda path: read_traces(path, geometry), absent=NO_TRACES, depth=Depth.RUN
+            "traces", traces, lambda path: read_checked_traces(path, geometry), absent=NO_TRACES, depth=Depth.RUN
         )
         self.execution: Input[Execution] = Input("execution", lambda: lineage.run_package(self), depth=Depth.RUN)
 

@@ -195,20 +195,6 @@ def test_dead_features_are_counted_and_rounded_plainly(sources: Sources, profile
     assert_sound(report)
 
 
-def test_features_of_zeros_alone_are_taken(sources: Sources, profile: Profile, tmp_path: Path) -> None:
-    """A dead context leaves fc plainly rounded, with an error of 0 on outputs of 0."""
-
-    def silence(arrays: Tensors) -> None:
-        for name in arrays:
-            if name.startswith("feats"):
-                arrays[name][:] = 0
-
-    report = run(with_arrays(sources, tmp_path, silence), tmp_path / "q", profile)
-    fc = report["matrices"]["fc.weight"]
-    assert (GEOMETRY.features, 0.0) == (fc["dead_columns"], fc["error"]["held_out"]["quantized"])
-    assert_sound(report)
-
-
 def test_fewer_rows_than_columns_are_enough(sources: Sources, profile: Profile, tmp_path: Path) -> None:
     """One block a sequence: no Hessian has full rank, each is factorized with the plain damping."""
 

@@ -31,6 +31,8 @@ def drafter(number: int, *, compared: bool, path: str = "quant") -> dict[str, An
         "kind": "quant",
         "mask_scale": 0.7,
         "deployed_mask_scale": True,
+        "calibration": {"state": "none"},
+        "recorded": {"state": "unknown"},
         "acceptance": {
             **estimate(2.0),
             "at_least": [0.9, 0.7, 0.4],

@@ -60,7 +60,7 @@ def replay_report(drafter: Path, target: Path, profile: Profile) -> dict[str, An
         "draft_acceptance": 0.5,
     }
     return {
-        "schema": "forgepack.replay/1",
+        "schema": "forgepack.replay/2",
         "tool": {"name": "forgepack", "version": "0"},
         "profile": {"name": profile.name, "sha256": profile.digest},
         "workload": "tiny",
@@ -80,6 +80,8 @@ def replay_report(drafter: Path, target: Path, profile: Profile) -> dict[str, An
                 "head": "package",
                 "acceptance": acceptance,
                 "as_recorded": False,
+                "calibration": {"state": "unknown"},
+                "recorded": {"state": "unknown"},
                 "by_position": {"accepted": []},
                 "ring": {},
                 "per_sequence": [{"sequence": 0, "blocks": 2, "accepted": 3}],

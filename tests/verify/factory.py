@@ -178,6 +178,8 @@ def report_quant(root: Path, checkpoint: Path, target: Path, profile: Profile) -
         "tokenizer_sha256": target / "model/tokenizer.json",
     }
     traces = {"bound": True, "traces_sha256": "ab" * 32}
+    fingerprint = {"ngram": 8, "every": 1, "sequences": []}
+    overlap = {"ngram": 8, "every": 1, "equal": 0, "copied": 0, "share": 0.0}
     report = {
         "schema": "forgepack.quant_report/2",
         "tool": {"name": "forgepack", "version": "0"},
@@ -194,8 +196,8 @@ def report_quant(root: Path, checkpoint: Path, target: Path, profile: Profile) -
                 "config_sha256": digests["config.json"],
             },
             "target": {"export": EXPORT, **{key: hash_file(path)[1] for key, path in files.items()}},
-            "calibration": traces,
-            "held_out": {"source": "split", **traces},
+            "calibration": {**traces, "fingerprint": fingerprint},
+            "held_out": {"source": "split", **traces, "overlap": overlap},
         },
         "matrices": {},
         "totals": {},

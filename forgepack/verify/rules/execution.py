@@ -5,9 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
+
+
+@rule(
+    "NUM030",
+    title="every tap of the given traces is alive, and another layer's state",
+    why="a dead, constant or repeated tap fits every shape, and package and reference agree on it all the same",
+    remedy="record the traces again, with a hook on each of the profile's tap layers",
+    depth="run",
+    codes=("traces-taps",),
+)
+def live_taps(pair: Pair) -> Iterator[Finding]:
+    """In each sequence no row of a tap is zero, every tap varies over rows, and none is a fit of another one."""
+    return reported(pair, "NUM030")
 
 
 @rule(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forgepack.artifacts.trace_overlap import parse_fingerprint
+from forgepack.verify.binding import bound, stated_at
 from forgepack.verify.compare import differing, same
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
+
+_FINGERPRINT = "quantization.calibration.traces.fingerprint"
 
 
 @rule(
@@ -136,6 +140,42 @@ def traces_bound(pair: Pair) -> Iterator[Finding]:
     if not report.traces_bound:
         where = pair.place(report.path, "inputs.calibration.bound")
         yield differing("traces of the calibration", where, expected="an identity", found="none")
+
+
+@rule(
+    "SRC034",
+    title="the binding says which sequences calibrated",
+    why="without it nobody can tell whether a workload that measures the drafter also calibrated it",
+    remedy="quantize and emit again; until then, keep the calibration's traces apart",
+    severity="note",
+    needs=("binding",),
+)
+def calibration_known(pair: Pair) -> Iterator[Finding]:
+    """The calibration's traces are bound with a fingerprint of their sequences, which version 1 did not write."""
+    if bound(pair, _FINGERPRINT) is None:
+        yield differing(
+            "calibration's sequences", stated_at(pair, _FINGERPRINT), expected="a fingerprint", found=None
+        )
+
+
+@rule(
+    "SRC035",
+    title="the held-out sequences that the binding reports on did not calibrate",
+    why="errors on rows that calibrated are better than honest ones, and look like those",
+    remedy="quantize again with held-out traces of their own, and emit again",
+    needs=("binding",),
+)
+def held_out_apart(pair: Pair) -> Iterator[Finding]:
+    """The binding's overlap counts no equal sequence and no copy, and its fingerprint can be read."""
+    stated = bound(pair, _FINGERPRINT)
+    if stated is not None and parse_fingerprint(stated) is None:
+        where, expected = stated_at(pair, _FINGERPRINT), "a fingerprint of this version"
+        yield differing("calibration's sequences", where, expected=expected, found=stated)
+    for key in ("equal", "copied"):
+        path = f"quantization.calibration.held_out.overlap.{key}"
+        count = bound(pair, path)
+        if count is not None and not same(count, 0):
+            yield differing(f"{key} held-out sequences", stated_at(pair, path), expected=0, found=count)
 
 
 @rule(
