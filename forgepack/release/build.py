@@ -10,12 +10,10 @@ from typing import Any, Literal
 from forgepack import hub
 from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.lock import CheckpointLock
-from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.target import read_target
 from forgepack.artifacts.traces import read_traces
 from forgepack.emit.describe import describe_file
-from forgepack.emit.inputs import EmitInputs
 from forgepack.emit.package import emit_package
 from forgepack.errors import InternalError
 from forgepack.quantize.run import quantize
@@ -35,6 +33,7 @@ from forgepack.release.bundle import make_bundle
 from forgepack.release.inventory import BundleInputs
 from forgepack.release.recipe import BuildRecipe, describe_inputs
 from forgepack.staging import write_file, writing
+from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 from forgepack.verify.engine import verify
 from forgepack.verify.report import Report
 from forgepack.verify.sources import Sources as PairSources
@@ -184,12 +183,11 @@ class _Build:
 
     def _emit(self) -> Outcome:
         recipe = self.recipe
-        inputs = EmitInputs(
-            quant=read_quant(recipe.quant, recipe.profile.geometry, content=False),
-            checkpoint=read_checkpoint(recipe.checkpoint, recipe.profile),
-            target=read_target(recipe.target),
-        )
-        emit_package(
+        paths = InputPaths(quant=recipe.quant, checkpoint=recipe.checkpoint, target=recipe.target, root=recipe.root)
+        inputs, report = open_inputs(paths, recipe.drafter, recipe.profile)
+        for line in warnings_of(report):
+            self.world.say("emit", line)
+        result = emit_package(
             inputs,
             recipe.drafter,
             profile=recipe.profile,
@@ -197,6 +195,8 @@ class _Build:
             created=recipe.created,
             report=lambda now: self.world.advance("emit", now.done, now.total, now.step),
         )
+        for line in result.warnings:
+            self.world.say("emit", f"warning: {line}")
         return "made"
 
     def _verify(self) -> Outcome:
