@@ -38,6 +38,7 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--out", type=_FOLDER, required=True, metavar="DIR", help="Folder to be written.")
 @profile_option
 @force_option
+@click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option("--dry-run", is_flag=True, help="Judge the inputs, say what would be written, write nothing.")
 @json_option
 @click.pass_context
@@ -91,7 +92,11 @@ def _open_inputs(talk: Talk, profile: Profile, options: dict[str, Any]) -> EmitI
             what = f"no such {'QUANT' if name == 'quant' else name} folder"
             raise UsageError(what, where=str(options[name]), hint=hint)
     paths = InputPaths(
-        quant=options["quant"], checkpoint=options["checkpoint"], target=target, root=options["target"]
+        quant=options["quant"],
+        checkpoint=options["checkpoint"],
+        target=target,
+        root=options["target"],
+        allow_links=options["allow_links"],
     )
     inputs, report = open_inputs(paths, options["out"], profile)
     for line in warnings_of(report):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from forgepack.artifacts.aimodel import read_asset_files
+from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, SUFFIX, read_asset_files, stated_hash_digest
 from forgepack.artifacts.checkpoint import Checkpoint
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.locked import require_locked
@@ -104,6 +104,7 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
         lambda: _check_source(inputs, note),
         workers=5,
     )
+    _check_hashes(inputs.target, target["files"])
     for what, key, expected, other in _calibrated_on(inputs, target):
         if expected != other:
             raise _foreign(what, f"{inputs.quant.report.path}: inputs.target.{key}", expected, other)
@@ -161,6 +162,18 @@ def _check_source(inputs: EmitInputs, note: Note | None) -> None:
             first.expected,
             first.found,
         )
+
+
+def _check_hashes(target: Target, files: dict[str, Any]) -> None:
+    """Demand that main.hash of each of the target's assets is its program's digest; both were hashed."""
+    for path, record in files.items():
+        stated = files.get(path.removesuffix(PROGRAM_FILE) + HASH_FILE)
+        if not path.endswith(f"{SUFFIX}/{PROGRAM_FILE}") or stated is None:
+            continue
+        if stated["sha256"] != stated_hash_digest(record["sha256"]):
+            where = target.paths.build / path.removeprefix("coreai/")
+            found = f"sha256 {record['sha256']}"
+            raise _foreign("PKG013: main.hash is not the digest of main.mlirb", where, "the stated digest", found)
 
 
 def _calibrated_on(inputs: EmitInputs, target: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
-from forgepack.verify.report import Check, Failure, Finding, Report
+from forgepack.verify.report import SEVERITIES, Check, Failure, Finding, Report, Severity
 
 SHOWN = 5
-_ORDER = ("error", "warning", "note")
 
 
-def cause_lines(report: Report, *, verbose: bool = False, waivers: bool = True) -> Iterator[str]:
+def cause_lines(
+    report: Report, *, verbose: bool = False, waivers: bool = True, severities: tuple[Severity, ...] = SEVERITIES
+) -> Iterator[str]:
     """Yield every failed check that no other explains, with what follows from it, and an empty line after each.
 
     ``waivers`` adds the digest that a waiver of a refusing finding needs, ``verbose`` that of any.
@@ -20,8 +21,8 @@ def cause_lines(report: Report, *, verbose: bool = False, waivers: bool = True) 
     for check in report.checks:
         if check.cause is not None and check.status in ("fail", "not-evaluated"):
             followers.setdefault(check.cause, []).append(check)
-    for severity in _ORDER:
-        for check in report.failed(severity):  # type: ignore[arg-type]
+    for severity in severities:
+        for check in report.failed(severity):
             if check.cause is None:
                 yield from _check(check, digests=waivers and check.waivable and (verbose or report.refuses(check)))
                 yield from _consequences(followers.get(check.id, []), followers)

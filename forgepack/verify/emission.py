@@ -18,6 +18,8 @@ from forgepack.errors import IdentityError
 from forgepack.profile import Profile
 from forgepack.verify.causes import cause_lines, failure_lines
 from forgepack.verify.engine import verify
+from forgepack.verify.input_set import never
+from forgepack.verify.inputs import Input
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import Sources, absolute, demand_sources
 from forgepack.verify.subject import Pair
@@ -28,12 +30,16 @@ _PROFILE = "SRC012"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPaths:
-    """Where emission's inputs lie; ``root`` is the target's release root, None where its parts were named apart."""
+    """Where emission's inputs lie; ``root`` is the target's release root, None where its parts were named apart.
+
+    ``allow_links`` accepts symbolic links that resolve to regular files, as in a hub cache.
+    """
 
     quant: Path
     checkpoint: Path
     target: TargetPaths
     root: Path | None = None
+    allow_links: bool = False
 
 
 class RefusedInputsError(IdentityError):
@@ -54,8 +60,8 @@ class RefusedInputsError(IdentityError):
 def open_inputs(paths: InputPaths, out: Path, profile: Profile) -> tuple[EmitInputs, Report]:
     """Judge the inputs by their headers, then read them; the report holds warnings and notes, which do not refuse.
 
-    ``out`` is the package's folder, which need not exist. Links are followed to files, as in a hub's cache.
-    Raises RefusedInputsError for what a rule refuses, and the readers' errors.
+    ``out`` is the package's folder, which need not exist. What takes all bytes is left to emission itself. Raises
+    RefusedInputsError for what a rule refuses, and the readers' errors.
     """
     sources = Sources(
         drafter=absolute(out),
@@ -69,11 +75,13 @@ def open_inputs(paths: InputPaths, out: Path, profile: Profile) -> tuple[EmitInp
         checkpoint=absolute(paths.checkpoint),
         traces=None,
         named={},
-        allow_links=True,
+        allow_links=paths.allow_links,
         plain=True,
     )
     demand_sources(paths.quant, paths.checkpoint, None)
-    report = verify(Pair(sources, profile, Depth.HEADER))
+    pair = Pair(sources, profile, Depth.HASH)
+    pair.digests = Input("digests", never, depth=Depth.HASH, absent="emission takes the digests itself")
+    report = verify(pair)
     if report.exit_code:
         raise RefusedInputsError(report)
     inputs = EmitInputs(
@@ -102,7 +110,7 @@ def _of_profile(report: Report) -> Report:
 def _told(report: Report) -> Iterator[str]:
     for failure in report.failures:
         yield from failure_lines(failure)
-    yield from cause_lines(report, waivers=False)
+    yield from cause_lines(report, waivers=False, severities=("error", "warning"))
     if not report.failures:
         yield from (
             f"not evaluated, though required: {check.reason}: {check.id}"

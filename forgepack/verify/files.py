@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,8 @@ def file_differences(pair: Pair, file: Path, path: str, record: Any) -> Iterator
     message = f"stated in {stated_at(pair, path)}"
     where = pair.place(file)
     if found is None:
-        yield differing("file", where, expected=_short(record), found="no file", message=message)
+        missing = "a file that was not read" if os.path.lexists(file) else "no file"
+        yield differing("file", where, expected=_short(record), found=missing, message=message)
     elif not identical(found, record):
         yield differing("file", where, expected=_short(record), found=_short(found), message=message)
 
