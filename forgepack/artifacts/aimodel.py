@@ -6,6 +6,7 @@ tell is told here first. metadata.json is bound by its content without the date:
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -84,6 +85,14 @@ def read_asset_files(root: Path) -> AssetFiles:
         program_bytes=_check_program_head(root / PROGRAM_FILE),
         extra=tuple(entry.path for entry in walk(root) if entry.path not in ASSET_FILES),
     )
+
+
+def stated_hash_digest(program_sha256: str) -> str | None:
+    """Return the SHA-256 that main.hash has beside a program of this digest; None for what is no digest."""
+    try:
+        return hashlib.sha256(bytes.fromhex(program_sha256)).hexdigest()
+    except ValueError:
+        return None
 
 
 def hash_program(files: AssetFiles, progress: Callable[[int], None] | None = None) -> str:

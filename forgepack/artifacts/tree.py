@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -70,6 +70,11 @@ def _entry(item: os.DirEntry[str], path: str) -> Entry:
     if stat.S_ISREG(status.st_mode):
         return Entry(path=path, kind="file", size=status.st_size)
     return Entry(path=path, kind="special", size=0)
+
+
+def content(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield what of a target's build or export counts, and so is bound: all but folders and file managers' junk."""
+    return (entry for entry in entries if entry.kind != "folder" and not JUNK.search(entry.path))
 
 
 def unsafe_reason(path: str) -> str | None:

@@ -41,22 +41,24 @@ _FOLDER = click.Path(path_type=Path)
 @click.option("--out", type=_FOLDER, required=True, metavar="DIR", help="Folder to be written.")
 @profile_option
 @force_option()
+@click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option("--dry-run", is_flag=True, help="Judge the inputs, say what would be written, write nothing.")
 @json_option
 @click.pass_context
 def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
     """Emit the drafter package of QUANT: asset, sidecar, codebooks, config, licences.
 
-    Every input is hashed and must belong to the others: the quantization to the checkpoint's lock and to the target's
-    head, the target's own head package to its export. The package is written beside --out and moved there whole;
-    the same inputs give the same bytes.
+    The rules of forgepack verify judge the inputs first, by their headers. Then every input is hashed and must belong
+    to the others: the quantization to the checkpoint, row by row, and to the target's head, the target's own head
+    package to its export. The package is written beside --out and moved there whole; the same inputs give the same
+    bytes.
 
     SOURCE_DATE_EPOCH sets the asset's creation date, which is fixed otherwise.
     """
     talk = talk_of(ctx)
     profile = load_profile(profile_name)
     replaced = check_out(ctx, talk)
-    inputs = _read_inputs(profile, options)
+    inputs = _open_inputs(talk, profile, options)
     if options["dry_run"]:
         _show_plan(talk, profile, inputs, out=options["out"], replaced=replaced, as_json=as_json)
         return
@@ -71,6 +73,8 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
             created=creation_date(),
             report=report,
         )
+    for line in result.warnings:
+        talk.say(f"warning: {line}")
     for role, lost in result.narrowed.items():
         talk.say(f"note: {role}: {lost.changed} values too small for float16 were rounded, {lost.zeroed} became 0")
     if as_json:
@@ -79,22 +83,29 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
         click.echo("\n".join(result_lines(result)))
 
 
-def _read_inputs(profile: Profile, options: dict[str, Any]) -> EmitInputs:
-    from forgepack.artifacts.checkpoint import read_checkpoint
-    from forgepack.artifacts.quant import read_quant
-    from forgepack.artifacts.target import read_target
-    from forgepack.emit.inputs import EmitInputs
+def _open_inputs(talk: Talk, profile: Profile, options: dict[str, Any]) -> EmitInputs:
+    """Judge and read the inputs; what is only warned of is said."""
+    from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 
-    paths = find_target(options)
-    if not options["quant"].is_dir():
-        raise interrupted(options["quant"]) or UsageError(
-            "no such QUANT folder", where=str(options["quant"]), hint="forgepack quantize writes one"
-        )
-    return EmitInputs(
-        quant=read_quant(options["quant"], profile.geometry, content=False),
-        checkpoint=read_checkpoint(options["checkpoint"], profile),
-        target=read_target(paths),
+    target = find_target(options)
+    for name, hint in (
+        ("quant", "forgepack quantize writes one"),
+        ("checkpoint", "forgepack fetch --out brings one"),
+    ):
+        if not options[name].is_dir():
+            what = f"no such {'QUANT' if name == 'quant' else name} folder"
+            raise interrupted(options[name]) or UsageError(what, where=str(options[name]), hint=hint)
+    paths = InputPaths(
+        quant=options["quant"],
+        checkpoint=options["checkpoint"],
+        target=target,
+        root=options["target"],
+        allow_links=options["allow_links"],
     )
+    inputs, report = open_inputs(paths, options["out"], profile)
+    for line in warnings_of(report):
+        talk.say(line)
+    return inputs
 
 
 def creation_date() -> int:
@@ -151,7 +162,8 @@ def _show_plan(
     from forgepack.emit.package import plan_package
 
     talk.say("check inputs ...")
-    identify(inputs, profile)
+    for line in identify(inputs, profile).warnings:
+        talk.say(f"warning: {line}")
     plan = plan_package(profile)
     free = free_bytes(out.parent)
     if as_json:

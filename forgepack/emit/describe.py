@@ -18,7 +18,7 @@ from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.target import MANIFEST_FILE, Target
 from forgepack.artifacts.tokenizer import ID_STEP, Tokenizer
-from forgepack.artifacts.tree import JUNK, walk
+from forgepack.artifacts.tree import content, walk
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.coreai_backend.head_content import content_of_safetensors
 from forgepack.errors import CorruptError
@@ -44,9 +44,7 @@ def describe_folder(root: Path, prefix: str, note: Note | None = None) -> dict[s
     Links are followed to regular files; anything else that is neither file nor folder is refused.
     """
     out = {}
-    for entry in walk(root):
-        if entry.kind == "folder" or JUNK.search(entry.path):
-            continue
+    for entry in content(walk(root)):
         if entry.kind == "special":
             raise CorruptError("not a regular file", where=str(root / entry.path), code="not-regular")
         out[f"{prefix}/{entry.path}"] = describe_file(root / entry.path, note)

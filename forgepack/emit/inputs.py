@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from forgepack.artifacts.aimodel import read_asset_files
+from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, SUFFIX, read_asset_files, stated_hash_digest
 from forgepack.artifacts.checkpoint import Checkpoint
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.locked import require_locked
@@ -23,6 +23,7 @@ from forgepack.emit.describe import Note, describe_checkpoint, describe_quantiza
 from forgepack.emit.table import MASK_ROW, MASK_SCALE
 from forgepack.errors import IdentityError, MissingError
 from forgepack.profile import Profile
+from forgepack.quantize.fidelity import compare_matrices, compared_bytes, matrices_of
 
 LICENCE_FILES = ("LICENSE", "NOTICE")
 
@@ -38,11 +39,12 @@ class EmitInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The inputs by content, in the sidecar's form."""
+    """The inputs by content, in the sidecar's form; ``warnings`` say what is legal and should be known."""
 
     checkpoint: dict[str, Any]
     target: dict[str, Any]
     quantization: dict[str, Any]
+    warnings: tuple[str, ...] = ()
 
 
 def input_states(inputs: EmitInputs) -> tuple[FileState, ...]:
@@ -73,7 +75,8 @@ def input_bytes(inputs: EmitInputs) -> int:
     folders = [paths.build] + ([] if paths.export is None else [paths.export])
     files = sum(entry.size for folder in folders for entry in walk(folder))
     locked = sum(file.bytes for file in inputs.checkpoint.lock.files)
-    return files + locked + inputs.quant.tensors.size + inputs.target.embedding.path.stat().st_size
+    compared = compared_bytes(inputs.quant.geometry)
+    return files + locked + inputs.quant.tensors.size + inputs.target.embedding.path.stat().st_size + compared
 
 
 def package_sources(inputs: EmitInputs, profile: Profile) -> Sources:
@@ -101,32 +104,35 @@ def package_sources(inputs: EmitInputs, profile: Profile) -> Sources:
 def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) -> Identity:
     """Describe the inputs by content and demand that they belong together.
 
-    Every byte is read: the checkpoint's files against its lock, the quantized weights against their report, the
-    target's head in its export against its own head package. Raises IdentityError for what does not belong, and the
-    readers' errors.
+    Every byte is read: the checkpoint's files against its lock, the quantized weights against their report and row by
+    row against the checkpoint, the target's head in its export against its own head package. Raises IdentityError for
+    what does not belong, and the readers' errors.
     """
     if inputs.target.head is None:
         raise _no_export(inputs.target)
-    _, _, target, package_head = gather(
+    _, _, target, package_head, _ = gather(
         lambda: _check_checkpoint(inputs.checkpoint, profile, note),
         lambda: _check_quant_bytes(inputs.quant, note),
         lambda: describe_target(inputs.target, profile.geometry, note),
         lambda: _read_head_package(inputs.target),
-        workers=4,
+        lambda: _check_source(inputs, note),
+        workers=5,
     )
-    found = Identity(
-        checkpoint=describe_checkpoint(inputs.checkpoint),
-        target=target,
-        quantization=describe_quantization(inputs.quant),
-    )
-    for what, where, expected, other in _bonds(inputs, profile, found):
+    _check_hashes(inputs.target, target["files"])
+    for what, key, expected, other in _calibrated_on(inputs, target):
         if expected != other:
-            raise _foreign(what, where, str(expected), str(other))
+            raise _foreign(what, f"{inputs.quant.report.path}: inputs.target.{key}", expected, other)
     content = target["head"]["content_sha256"]
     if package_head not in (None, content):
         what = "the target's head package does not hold the head of its export: one of them is stale"
         raise _foreign(what, inputs.target.head_package, f"content {content}", f"content {package_head}")
-    return found
+    rewritten = _rewritten_tokenizer(inputs, target)
+    return Identity(
+        checkpoint=describe_checkpoint(inputs.checkpoint),
+        target=target,
+        quantization=describe_quantization(inputs.quant),
+        warnings=() if rewritten is None else (rewritten,),
+    )
 
 
 def _check_checkpoint(checkpoint: Checkpoint, profile: Profile, note: Note | None) -> None:
@@ -155,38 +161,59 @@ def _check_quant_bytes(quant: Quant, note: Note | None) -> None:
         raise _foreign("the quantized weights are not those of their report", where, text, found)
 
 
-def _bonds(inputs: EmitInputs, profile: Profile, found: Identity) -> Iterator[tuple[str, str, object, object]]:
-    """Yield (what, where, expected, found) for everything that must be equal between profile and inputs."""
-    report, target, geometry = inputs.quant.report, found.target, profile.geometry
-    where = str(report.path)
-    yield "the quantization is of another profile", where, profile.name, report.profile
-    yield "the quantization is of another state of the profile", where, profile.digest, report.profile_sha256
-    yield "the quantization is of another recipe", where, profile.recipe.variant, report.variant
-    for key in ("repo", "commit", "lock_sha256", "model_sha256", "config_sha256"):
-        what = f"the quantization is of another checkpoint ({key})"
-        yield what, where, found.checkpoint[key], getattr(report, key)
-    yield "the quantization is of another head", where, target["head"]["sha256"], report.head_sha256
-    yield "the quantization is of another embedding", where, target["embedding"]["sha256"], report.embedding_sha256
-    yield "the quantization is of another tokenizer", where, target["tokenizer"]["sha256"], report.tokenizer_sha256
-    manifest, config = inputs.target.manifest, inputs.target.config
-    where = str(manifest.path)
-    yield "the target's taps are not the profile's", where, list(geometry.taps), list(manifest.taps)
-    yield "the target's block is not the profile's", where, geometry.block, manifest.block
-    where = str(config.path)
-    yield "the target's hidden size is not the profile's", where, geometry.hidden, config.hidden
-    yield "the target's vocabulary is not the profile's", where, geometry.vocab, config.vocab
-    yield "the target's layers are not the profile's", where, geometry.target_layers, config.layers
-    shape = [geometry.vocab, geometry.hidden]
-    yield (
-        "the embedding's shape is not the profile's",
-        str(inputs.target.embedding.path),
-        shape,
-        (list(inputs.target.embedding.shape)),
-    )
-    head = inputs.target.head
-    assert head is not None
-    head_shape = [target["head"]["rows"], target["head"]["columns"]]
-    yield "the head's shape is not the profile's", str(head.path), shape, head_shape
+def _check_source(inputs: EmitInputs, note: Note | None) -> None:
+    """Compare each quantized matrix with the checkpoint's, row by row, while both files are hashed."""
+    quant, checkpoint = inputs.quant, inputs.checkpoint
+    plain = quant.report.method == "rtn"
+    matrices = matrices_of(quant.tensors, checkpoint.weights, quant.geometry, plain=plain)
+    wrong = [one for one in compare_matrices(matrices, note=note or (lambda _: None)) if not one.loose]
+    if wrong:
+        first, kinds = wrong[0], {"WGT031" if one.tensor.endswith(".int8") else "WGT030" for one in wrong}
+        more = f", and {len(wrong) - 1} more tensors" if len(wrong) > 1 else ""
+        raise _foreign(
+            f"{' and '.join(sorted(kinds))}: the quantized matrices are not made of this checkpoint",
+            f"{quant.tensors.path}: {first.tensor}{more}",
+            first.expected,
+            first.found,
+        )
+
+
+def _check_hashes(target: Target, files: dict[str, Any]) -> None:
+    """Demand that main.hash of each of the target's assets is its program's digest; both were hashed."""
+    for path, record in files.items():
+        stated = files.get(path.removesuffix(PROGRAM_FILE) + HASH_FILE)
+        if not path.endswith(f"{SUFFIX}/{PROGRAM_FILE}") or stated is None:
+            continue
+        if stated["sha256"] != stated_hash_digest(record["sha256"]):
+            where = target.paths.build / path.removeprefix("coreai/")
+            found = f"sha256 {record['sha256']}"
+            raise _foreign("PKG013: main.hash is not the digest of main.mlirb", where, "the stated digest", found)
+
+
+def _calibrated_on(inputs: EmitInputs, target: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (what, key of the report, expected, found) for what must be equal between target and calibration.
+
+    Headers were judged by verification's rules; this takes digests of whole files. Of the tokenizer its meaning
+    counts, where the report states it.
+    """
+    report = inputs.quant.report
+    yield "the quantization is of another head", "head_sha256", target["head"]["sha256"], report.head_sha256
+    key = "embedding_sha256"
+    yield "the quantization is of another embedding", key, target["embedding"]["sha256"], report.embedding_sha256
+    if _rewritten_tokenizer(inputs, target) is None:
+        key = "tokenizer_sha256"
+        yield "the quantization is of another tokenizer", key, target["tokenizer"]["sha256"], report.tokenizer_sha256
+
+
+def _rewritten_tokenizer(inputs: EmitInputs, target: dict[str, Any]) -> str | None:
+    """Return the warning for a tokenizer of the calibration's meaning in other bytes; None for any other."""
+    stated, found = inputs.quant.report.raw["inputs"]["target"], target["tokenizer"]
+    if found["sha256"] == stated["tokenizer_sha256"]:
+        return None
+    if found["semantic_sha256"] != stated.get("tokenizer_semantic_sha256"):
+        return None
+    where = inputs.target.tokenizer.path
+    return f"{where}: the tokenizer was written again since the calibration; it means the same (TOK002, SRC014)"
 
 
 def _read_head_package(target: Target) -> str | None:

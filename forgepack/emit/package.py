@@ -68,7 +68,10 @@ Report = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitResult:
-    """The published package: its folder, the asset's path, size and digest, and the sidecar's content."""
+    """The published package: its folder, the asset's path, size and digest, and the sidecar's content.
+
+    ``warnings`` say what of the inputs is legal and should be known.
+    """
 
     root: Path
     asset: Path
@@ -77,6 +80,7 @@ class EmitResult:
     sidecar_file: Path
     sidecar: Mapping[str, Any]
     narrowed: Mapping[str, Narrowing]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +220,7 @@ class _Job:
             sidecar_file=Path(sidecar_file.name),
             sidecar=bound,
             narrowed=narrowings(stored),
+            warnings=identity.warnings,
         )
 
     def _program(

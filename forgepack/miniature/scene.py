@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.checkpoint import read_checkpoint
-from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.quant_report import Method
 from forgepack.artifacts.target import locate_target, read_target
 from forgepack.artifacts.traces import read_traces
-from forgepack.emit.inputs import EmitInputs
 from forgepack.emit.package import EmitResult, emit_package
 from forgepack.miniature.data import Miniature
 from forgepack.profile import Profile
 from forgepack.quantize.recipe import Options
 from forgepack.quantize.run import QuantizeResult, quantize
 from forgepack.quantize.sources import Sources as QuantizeSources
+from forgepack.verify.emission import InputPaths, open_inputs
 from forgepack.verify.engine import verify
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
@@ -85,11 +84,11 @@ class Scene:
 
     def emit(self, out: Path, *, quant: Path | None = None, target: Path | None = None) -> EmitResult:
         """Emit a package from a quantization for a target, by default the good ones."""
-        inputs = EmitInputs(
-            quant=read_quant(quant or self.quant, self.profile.geometry),
-            checkpoint=read_checkpoint(self.checkpoint, self.profile),
-            target=read_target(locate_target(target or self.miniature.target)),
+        root = target or self.miniature.target
+        paths = InputPaths(
+            quant=quant or self.quant, checkpoint=self.checkpoint, target=locate_target(root), root=root
         )
+        inputs, _ = open_inputs(paths, out, self.profile)
         return emit_package(inputs, out, profile=self.profile)
 
     def verify(self, pairing: Pairing, depth: Depth = Depth.LINEAGE) -> Report:

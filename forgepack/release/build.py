@@ -10,13 +10,11 @@ from typing import Any, Literal
 from forgepack import hub
 from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.lock import CheckpointLock
-from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.target import read_target
 from forgepack.artifacts.traces import read_traces
 from forgepack.disk.files import make_folder, write_file
 from forgepack.emit.describe import describe_file
-from forgepack.emit.inputs import EmitInputs
 from forgepack.emit.package import emit_package
 from forgepack.errors import InternalError
 from forgepack.quantize.run import quantize
@@ -36,6 +34,7 @@ from forgepack.release.build_places import check_places
 from forgepack.release.bundle import make_bundle
 from forgepack.release.inventory import BundleInputs
 from forgepack.release.recipe import BuildRecipe, describe_inputs
+from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 from forgepack.verify.engine import verify
 from forgepack.verify.report import Report
 from forgepack.verify.sources import Sources as PairSources
@@ -185,12 +184,11 @@ class _Build:
 
     def _emit(self) -> Outcome:
         recipe = self.recipe
-        inputs = EmitInputs(
-            quant=read_quant(recipe.quant, recipe.profile.geometry, content=False),
-            checkpoint=read_checkpoint(recipe.checkpoint, recipe.profile),
-            target=read_target(recipe.target),
-        )
-        emit_package(
+        paths = InputPaths(quant=recipe.quant, checkpoint=recipe.checkpoint, target=recipe.target, root=recipe.root)
+        inputs, report = open_inputs(paths, recipe.drafter, recipe.profile)
+        for line in warnings_of(report):
+            self.world.say("emit", line)
+        result = emit_package(
             inputs,
             recipe.drafter,
             profile=recipe.profile,
@@ -198,6 +196,8 @@ class _Build:
             created=recipe.created,
             report=lambda now: self.world.advance("emit", now.done, now.total, now.step),
         )
+        for line in result.warnings:
+            self.world.say("emit", f"warning: {line}")
         return "made"
 
     def _verify(self) -> Outcome:

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from forgepack.escaping import escape_line
 from forgepack.render.accepted import accepted_lines, baseline_lines, origin_text, partial_text
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE
-from forgepack.verify.report import Check, Failure, Finding, Report, Status
+from forgepack.verify.causes import SHOWN, cause_lines, failure_lines
+from forgepack.verify.report import Check, Report, Status
 
-SHOWN = 5
 _LONG_RUN = 3
 # What most pairs have not, and need not: told with -v alone.
 _UNASKED = {NO_ATTESTATION, NO_EVIDENCE}
-_ORDER = ("error", "warning", "note")
 
 
 def render(report: Report, *, verbose: bool = False) -> str:
@@ -24,7 +23,7 @@ def render(report: Report, *, verbose: bool = False) -> str:
     lines = [
         *_head(report, verbose=verbose),
         *_failures(report),
-        *_findings(report, verbose=verbose),
+        *cause_lines(report, verbose=verbose),
         *_accepted(report),
     ]
     lines += _unknown(report, verbose=verbose)
@@ -58,42 +57,8 @@ def _terms(report: Report) -> Iterator[str]:
 
 def _failures(report: Report) -> Iterator[str]:
     for failure in report.failures:
-        yield from _failure(failure)
+        yield from failure_lines(failure)
         yield ""
-
-
-def _failure(failure: Failure) -> Iterator[str]:
-    yield f"can't verify (exit {failure.exit_code}): {escape_line(failure.what)}"
-    fields = {"where": failure.where, "expected": failure.expected, "found": failure.found, "next": failure.hint}
-    for name, value in fields.items():
-        if value:
-            yield f"  {name}: {escape_line(value)}"
-
-
-def _findings(report: Report, *, verbose: bool) -> Iterator[str]:
-    followers: dict[str, list[Check]] = {}
-    for check in report.checks:
-        if check.cause is not None and check.status in ("fail", "not-evaluated"):
-            followers.setdefault(check.cause, []).append(check)
-    for severity in _ORDER:
-        for check in report.failed(severity):  # type: ignore[arg-type]
-            if check.cause is None:
-                yield from _check(check, digests=check.waivable and (verbose or report.refuses(check)))
-                yield from _consequences(followers.get(check.id, []), followers)
-                yield ""
-
-
-def _check(check: Check, *, digests: bool) -> Iterator[str]:
-    """Tell a failed check; ``digests`` adds what a waiver of each finding needs."""
-    yield f"{check.id} {check.severity}: {check.title}"
-    for finding in check.held(None)[:SHOWN]:
-        yield from _finding(finding, "  ")
-        if digests:
-            yield f"    digest:   {finding.digest(check.id)}"
-    if check.counting > SHOWN:
-        yield f"  … and {check.counting - SHOWN} more of this kind"
-    yield f"  why: {check.why}"
-    yield f"  next: {check.remedy}"
 
 
 def _accepted(report: Report) -> Iterator[str]:
@@ -116,29 +81,6 @@ def _accepted(report: Report) -> Iterator[str]:
 def _states(check: Check) -> str:
     counts = {"waived": check.waived, "known": check.known}
     return " and ".join(f"{count} {state}" for state, count in counts.items() if count)
-
-
-def _finding(finding: Finding, indent: str) -> Iterator[str]:
-    place = finding.where if finding.where.startswith(finding.subject) else f"{finding.subject} ({finding.where})"
-    message = f": {finding.message}" if finding.message else ""
-    yield f"{indent}- {escape_line(place + message)}"
-    if finding.expected:
-        yield f"{indent}  expected: {escape_line(finding.expected)}"
-    if finding.found:
-        yield f"{indent}  found:    {escape_line(finding.found)}"
-
-
-def _consequences(checks: list[Check], followers: dict[str, list[Check]]) -> Iterator[str]:
-    """Say what follows from a root cause: failed checks one line each, the others counted."""
-    failed = [check for check in checks if check.status == "fail"]
-    for check in failed:
-        first = check.findings[0]
-        more = f" (+{check.counting - 1})" if check.counting > 1 else ""
-        yield f"  follows: {check.id} {check.title}: {escape_line(first.found)}{more}"
-        yield from _consequences(followers.get(check.id, []), followers)
-    unknown = [check.id for check in checks if check.status == "not-evaluated"]
-    if unknown:
-        yield f"  not evaluated because of it: {', '.join(unknown)}"
 
 
 def _unknown(report: Report, *, verbose: bool) -> Iterator[str]:

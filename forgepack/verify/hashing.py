@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.target import EMBEDDING_FILE
 from forgepack.artifacts.tokenizer import TOKENIZER_CONFIG, TOKENIZER_FILE
-from forgepack.artifacts.tree import Entry
+from forgepack.artifacts.tree import Entry, content
 from forgepack.errors import ForgepackError
 from forgepack.verify.inputs import Parsed
 
@@ -62,17 +62,16 @@ def _size(path: Path) -> int:
 
 
 def planned_files(pair: Pair) -> Iterator[Path]:
-    """Yield every file whose bytes some digest can judge: whole packages and exports, named files of the rest."""
+    """Yield every file whose bytes some digest can judge: whole folders, but named files of model and checkpoint.
+
+    Of build and export these are the files that emission binds (``artifacts.tree.content``).
+    """
     sources, target = pair.sources, pair.sources.target
     yield from _files(pair, sources.drafter, pair.tree)
     yield from (p for p in _files(pair, target.model, pair.model_tree) if p.name in _MODEL_FILES)
     if target.export is not None:
         yield from _files(pair, target.export, pair.export_tree)
-    if pair.manifest.available:
-        manifest = pair.manifest.value
-        named = {manifest.path.name, manifest.head_file, *(chunk.file for chunk in manifest.chunks)}
-        build = target.build
-        yield from (p for p in _files(pair, build, pair.build_tree) if p.relative_to(build).parts[0] in named)
+    yield from _files(pair, target.build, pair.build_tree)
     if sources.quant is not None:
         yield from _files(pair, sources.quant, pair.quant_tree)
     if sources.checkpoint is not None:
@@ -83,8 +82,8 @@ def planned_files(pair: Pair) -> Iterator[Path]:
 
 
 def _files(pair: Pair, root: Path, tree: Input[tuple[Entry, ...]]) -> Iterator[Path]:
-    """Yield the regular files of a part; where links are allowed also those that lead to one."""
-    for entry in tree.value if tree.available else ():
+    """Yield the regular files of a part that count; where links are allowed also those that lead to one."""
+    for entry in content(tree.value) if tree.available else ():
         path = root / entry.path
         if entry.kind == "file" or (entry.kind == "link" and pair.sources.allow_links and path.is_file()):
             yield path

@@ -44,6 +44,7 @@ from forgepack.artifacts.tree import walk
 from forgepack.profile import Profile
 from forgepack.verify import lineage
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE, Bond, choose_bond, emitted_head
+from forgepack.verify.fidelity import source_deviations
 from forgepack.verify.hashing import Digests, hash_files, planned_files
 from forgepack.verify.input_set import InputSet, Tree, below, never
 from forgepack.verify.inputs import Input, Parsed, UnavailableError
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from forgepack.coreai_backend.head_content import HeadDigest
     from forgepack.coreai_backend.program import AssetProgram
     from forgepack.coreai_backend.reader import AssetReader, AssetReading, FoundHead
+    from forgepack.quantize.fidelity import Deviation
     from forgepack.verify.execution import Execution
 
 T = TypeVar("T")
@@ -180,6 +182,9 @@ class Pair(InputSet):
         self.quant = self._safetensors("quant", quant, QUANT_FILE, absent=NO_QUANT)
         self.quant_report: Input[QuantReport] = self._file(
             "quant_report", below(quant, REPORT_FILE), read_quant_report, absent=NO_QUANT
+        )
+        self.deviations: Input[tuple[Deviation, ...]] = Input(
+            "deviations", lambda: source_deviations(self), depth=Depth.LINEAGE
         )
 
     def _add_release(self) -> None:

@@ -19,6 +19,7 @@ from forgepack.geometry import (
     quant_tensors,
 )
 from forgepack.profile import Recipe
+from tests.rounded import round_plainly
 
 Array = npt.NDArray[Any]
 
@@ -78,7 +79,6 @@ RECIPE = Recipe(
     lut_fold_default=0.0625,
     feat_scale=0.125,
 )
-# A gain near 0.6 a matrix: larger random weights amplify float16's rounding more than trained ones do.
 LUT = np.array(
     [-1.2, -0.9, -0.7, -0.55, -0.41, -0.28, -0.17, -0.05, 0.06, 0.18, 0.28, 0.41, 0.55, 0.7, 0.9, 1.2], np.float16
 )
@@ -110,10 +110,10 @@ class Weights:
 def make_weights(values: dict[str, Any] | None = None, *, seed: int = 0, mask_scale: float = 0.7) -> Weights:
     g = geometry(values)
     arrays: dict[str, Array] = {}
-    for name, (dtype, shape) in quant_tensors(g).items():
-        arrays[f"quant:{name}"] = _quant(g, name, dtype, shape, seed)
     for name, shape in checkpoint_tensors(g).items():
         arrays[f"checkpoint:{name}"] = _checkpoint(g, name, shape, seed)
+    rounded = round_plainly(g, lambda name: arrays[f"checkpoint:{name}"])
+    arrays |= {f"quant:{name}": rounded[name] for name in quant_tensors(g)}
     r = rng("head", seed)
     arrays["head:lm_head.idx"] = r.integers(0, 16, (g.vocab, g.hidden)).astype(np.uint8)
     arrays["head:lm_head.lut"] = (LUT * np.float16(0.9)).reshape(16, 1)
@@ -121,23 +121,6 @@ def make_weights(values: dict[str, Any] | None = None, *, seed: int = 0, mask_sc
     arrays["target:embedding[mask]"] = (rng("mask", seed).standard_normal(g.hidden) * 0.9).astype(np.float16)
     arrays["recipe:mask_scale"] = np.array(mask_scale)
     return Weights(geometry=g, arrays=arrays)
-
-
-def _quant(g: Geometry, name: str, dtype: str, shape: tuple[int, ...], seed: int) -> Array:
-    r = rng(name, seed)
-    if name.endswith(".lut"):
-        return (LUT * np.float16(r.uniform(0.8, 1.2))).reshape(16, 1)
-    if dtype == "U8":
-        return r.integers(0, 16, shape).astype(np.uint8)
-    if dtype == "I8":
-        return r.integers(-127, 128, shape).astype(np.int8)
-    matrix = name.removesuffix(".scale")
-    columns = {**lut_matrices(g), **int8_matrices(g)}[matrix][1]
-    # Outputs into the residual are as large as a trained drafter's: it is carried /256, so small ones lose bits.
-    residual = 8.0 if "o_proj" in matrix or "down_proj" in matrix else 1.0
-    spread = 0.1 / 73 if matrix in int8_matrices(g) else residual
-    scale: Array = (r.uniform(0.5, 1.5, shape) * spread / np.sqrt(columns)).astype(np.float16)
-    return scale
 
 
 def _checkpoint(g: Geometry, name: str, shape: tuple[int, ...], seed: int) -> Array:
@@ -148,8 +131,20 @@ def _checkpoint(g: Geometry, name: str, shape: tuple[int, ...], seed: int) -> Ar
         values = r.standard_normal(shape) * 0.2 + np.array([1.0, 0.0])[None, :, None]
     else:
         values = r.standard_normal(shape) / np.sqrt(shape[-1])
+        if name in {**lut_matrices(g), **int8_matrices(g)}:
+            values *= r.uniform(0.5, 1.5, (shape[0], 1)) * _gain(g, name)
     narrow: Array = np.asarray(values, np.float32).astype(ml_dtypes.bfloat16)
     return narrow
+
+
+def _gain(g: Geometry, name: str) -> float:
+    """Return a matrix's gain: larger random weights amplify float16's rounding more than trained ones do.
+
+    Outputs into the residual are as large as a trained drafter's: it is carried /256, so small ones lose bits.
+    """
+    if name in int8_matrices(g):
+        return 0.1
+    return 4.8 if "o_proj" in name or "down_proj" in name else 0.6
 
 
 def draft_inputs(g: Geometry, *, seed: int = 7, start: int = 100) -> dict[str, Array]:

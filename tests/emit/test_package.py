@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from tests.emit.inputs import (
     write_tensors,
 )
 from tests.emit.synthetic import ODD
+from tests.rounded import round_plainly
 
 CODEBOOK = "candidate_selector.successor_codebook"
 ROOT = Path(forgepack.__file__).parent.parent
@@ -380,12 +382,15 @@ def test_a_read_only_parent_is_an_output_error(pair: Pair) -> None:
 
 def test_subnormal_losses_are_reported(pair: Pair) -> None:
     """Row scales that a fold makes subnormal are counted in the result and in the sidecar."""
+    name, path = "layers.0.self_attn.o_proj.weight", pair.checkpoint / "model.safetensors"
     arrays = dict(pair.weights.arrays)
-    name = "quant:layers.0.self_attn.o_proj.weight.scale"
-    arrays[name] = np.full_like(arrays[name], 1.001e-4)
-    spoilt = Pair(root=pair.root, profile=pair.profile, weights=type(pair.weights)(
-        geometry=pair.weights.geometry, arrays=arrays
-    ))  # fmt: skip
+    signs = np.sign(np.asarray(arrays[f"checkpoint:{name}"], np.float32))
+    arrays[f"checkpoint:{name}"] = (signs * 211 * 2.0**-21).astype(arrays[f"checkpoint:{name}"].dtype)
+    rounded = round_plainly(pair.profile.geometry, lambda name: arrays[f"checkpoint:{name}"])
+    arrays |= {f"quant:{name}": array for name, array in rounded.items()}
+    spoilt = Pair(root=pair.root, profile=pair.profile, weights=replace(pair.weights, arrays=arrays))
+    write_tensors(path, spoilt.weights.group("checkpoint"))
+    lock_checkpoint(pair.checkpoint)
     write_quant(spoilt)
     result = emit_package(spoilt.read(), pair.root / "drafter", profile=pair.profile)
     lost = result.narrowed["layers.0.self_attn.o_proj.scale"]

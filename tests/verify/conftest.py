@@ -28,7 +28,7 @@ from tests.verify.factory import (
 def build_pair(root: Path, profile: Profile, seed: int = 1) -> Path:
     """Write checkpoint, quant and target with random values and emit the drafter from them."""
     checkpoint = write_checkpoint(root / "checkpoint", profile, seed)
-    quant = write_quant(root / "quant", profile, seed + 100)
+    quant = write_quant(root / "quant", profile, checkpoint)
     target = write_target(root / "target", profile, seed + 200)
     report_quant(quant, checkpoint, target, profile)
     inputs = EmitInputs(

@@ -14,11 +14,11 @@ import numpy as np
 
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, read_lock, write_lock
-from forgepack.artifacts.safetensors_file import DTYPES
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.canonical import dump_canonical
 from forgepack.geometry import Geometry, checkpoint_tensors, codebook_tensors, quant_tensors
 from forgepack.profile import Profile, parse_profile
+from tests.rounded import round_plainly
 
 EXPORT = "tiny_lr64mix"
 APACHE = "Apache License\nVersion 2.0, January 2004\n(the test's stand-in for the whole text)\n"
@@ -156,14 +156,17 @@ def lock_checkpoint(root: Path, profile: Profile, **changes: Any) -> None:
     write_lock(root, make_lock(files=files, **values))
 
 
-def write_quant(root: Path, profile: Profile, seed: int = 2) -> Path:
-    """Write a quantized drafter with random tables, indices, codes and scales."""
-    rng = np.random.default_rng(seed)
+def write_quant(root: Path, profile: Profile, checkpoint: Path) -> Path:
+    """Write the quantized drafter of a checkpoint, rounded plainly."""
+    from forgepack.artifacts.safetensors_file import read_safetensors
+
+    source = read_safetensors(checkpoint / "model.safetensors")
+    tensors = round_plainly(profile.geometry, source.array)
     root.mkdir(parents=True)
     specs = quant_tensors(profile.geometry)
     with SafetensorsWriter(root / "drafter_quant.safetensors", specs, {"variant": "lut4_gptq"}) as out:
-        for name, (dtype, shape) in specs.items():
-            out.write(name, _quant_values(rng, name, shape).astype(DTYPES[dtype]))
+        for name in specs:
+            out.write(name, tensors[name])
     return root
 
 
@@ -205,14 +208,6 @@ def report_quant(root: Path, checkpoint: Path, target: Path, profile: Profile) -
         "output": {"file": "drafter_quant.safetensors", "bytes": size, "sha256": sha256},
     }
     write_json(root / "report.json", report)
-
-
-def _quant_values(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> Any:
-    if name.endswith(".idx"):
-        return rng.integers(0, 16, shape)
-    if name.endswith(".int8"):
-        return rng.integers(-127, 128, shape)
-    return np.sort(rng.normal(0, 1, shape), axis=0) if name.endswith(".lut") else rng.uniform(0.05, 0.2, shape)
 
 
 def write_selector(path: Path, checkpoint: Path, profile: Profile) -> None:

@@ -9,6 +9,7 @@ from forgepack.artifacts.mlpackage import rounded_to_nearest
 from forgepack.artifacts.tree import JUNK
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
+from forgepack.verify.layout import COMPILED_SUFFIXES
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -176,3 +177,26 @@ def closed_asset(pair: Pair) -> Iterator[Finding]:
         if not JUNK.search(name):
             where = pair.place(asset.root / name)
             yield differing("file of the asset", where, expected="main.mlirb, main.hash, metadata.json", found=name)
+
+
+@rule(
+    "PKG035",
+    title="the target's build names no compiled package",
+    why="the runtime loads a compiled package in place of the asset that was verified; nothing proves its content",
+    remedy="nothing, if the compiled packages are meant; their bytes are bound, what they compute is not judged",
+    severity="note",
+    needs=("manifest", "build_tree"),
+)
+def no_compiled_packages(pair: Pair) -> Iterator[Finding]:
+    """No chunk or head of the manifest names ``compiled``, and no compiled package lies in the build."""
+    manifest = pair.manifest.value
+    top = {entry.path for entry in pair.build_tree.value if "/" not in entry.path}
+    parts = {f"chunks[{n}]": chunk for n, chunk in enumerate(manifest.raw["chunks"])} | {"head": manifest.raw["head"]}
+    named = {part: raw["compiled"] for part, raw in parts.items() if raw.get("compiled") is not None}
+    for part, name in named.items():
+        where = pair.place(manifest.path, f"{part}.compiled")
+        found = f"{name}, {'which is there' if name in top else 'which is not there'}"
+        yield differing("compiled package", where, expected="none", found=found)
+    for name in sorted(top - set(map(str, named.values()))):
+        if name.endswith(COMPILED_SUFFIXES):
+            yield differing("compiled package", pair.place(manifest.path.parent / name), expected="none", found=name)

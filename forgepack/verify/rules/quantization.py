@@ -54,17 +54,20 @@ def quant_output(pair: Pair) -> Iterator[Finding]:
     needs=("quant_report",),
 )
 def quant_recipe(pair: Pair) -> Iterator[Finding]:
-    """Method, variant, deployed mask scale and profile of report.json are the profile's."""
+    """Method, variant, deployed mask scale, name and state of the profile in report.json are the profile's."""
     report, profile = pair.quant_report.value, pair.profile
     stated = {
         "method": ("gptq", report.method),
         "recipe.variant": (profile.recipe.variant, report.variant),
         "recipe.mask_scale.deployment": (profile.recipe.mask_scale, report.mask_scale),
+        "profile.name": (profile.name, report.profile),
         "profile.sha256": (profile.digest, report.profile_sha256),
     }
     for path, (expected, found) in stated.items():
         if not same(found, expected):
-            yield differing(f"{path} of the report", pair.place(report.path, path), expected=expected, found=found)
+            message = f"it is of another profile: --profile {found}" if path == "profile.name" else ""
+            where = pair.place(report.path, path)
+            yield differing(f"{path} of the report", where, expected=expected, found=found, message=message)
 
 
 @rule(
@@ -79,14 +82,15 @@ def quant_recipe(pair: Pair) -> Iterator[Finding]:
     ),
 )
 def quant_checkpoint(pair: Pair) -> Iterator[Finding]:
-    """Repository, commit, lock and weights that report.json states are those of the checkpoint."""
+    """Repository, commit, lock, weights and config that report.json states are those of the checkpoint."""
     report, lock = pair.quant_report.value, pair.lock.value
-    model = lock.file("model.safetensors")
+    model, config = lock.file("model.safetensors"), lock.file("config.json")
     stated = {
         "repo": (lock.repo, report.repo),
         "commit": (lock.commit, report.commit),
         "lock_sha256": (lock.digest, report.lock_sha256),
         "model_sha256": (None if model is None else model.sha256, report.model_sha256),
+        "config_sha256": (None if config is None else config.sha256, report.config_sha256),
     }
     for key, (expected, found) in stated.items():
         if expected != found:

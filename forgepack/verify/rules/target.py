@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from forgepack.artifacts.tree import JUNK
+from forgepack.artifacts.tree import content
 from forgepack.verify.binding import against, bound, leaves, stated_at
 from forgepack.verify.compare import differing
 from forgepack.verify.files import file_differences, found_basis, target_file
@@ -120,9 +120,9 @@ def unbound_files(pair: Pair) -> Iterator[Finding]:
     stated = bound(pair, "target.files")
     listed = set(stated) if isinstance(stated, Mapping) else set()
     for role, tree in (("coreai", pair.build_tree), ("export", pair.export_tree)):
-        for entry in tree.value if tree.available else ():
+        for entry in content(tree.value) if tree.available else ():
             path = f"{role}/{entry.path}"
-            if entry.kind == "folder" or path in listed or path == _MANIFEST or JUNK.search(entry.path):
+            if path in listed or path == _MANIFEST:
                 continue
             yield differing("file of the target", path, expected="a file that the sidecar lists", found=path)
 

@@ -1,0 +1,66 @@
+"""WGT, the quantization's part: the quantized matrices are made of the checkpoint's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forgepack.geometry import lut_matrices
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+_SOURCES = ("quant", "checkpoint")
+_AFTER = ("SRC005", "SRC011", "SRC013", "WGT00", "NUM00")
+
+
+def _deviations(pair: Pair, *, lut4: bool, loose: bool = False) -> Iterator[Finding]:
+    matrices = lut_matrices(pair.profile.geometry)
+    for one in pair.deviations.value:
+        if one.loose is loose and (one.tensor.rpartition(".")[0] in matrices) is lut4:
+            where = pair.place(pair.quant.value.path, one.tensor)
+            yield Finding(subject=one.tensor, expected=one.expected, found=one.found, where=where)
+
+
+@rule(
+    "WGT030",
+    title="every LUT4 matrix is a rounding of the checkpoint's, row by row",
+    why="a report's digest vouches for the file, not for its origin: a negated or foreign row keeps every shape",
+    remedy="quantize this checkpoint again",
+    depth="lineage",
+    needs=_SOURCES,
+    after=_AFTER,
+)
+def lut4_rows(pair: Pair) -> Iterator[Finding]:
+    """Each row's scale is one that the recipe gives its source, its weights are near it, and so is the whole matrix.
+
+    GPTQ's freedom is left to it: an index that is off by a few steps is not found. By plain rounding all is equal.
+    """
+    return _deviations(pair, lut4=True)
+
+
+@rule(
+    "WGT031",
+    title="every INT8 matrix is the checkpoint's, rounded plainly",
+    why="plain rounding leaves no freedom: another code or scale is another weight",
+    remedy="quantize this checkpoint again",
+    depth="lineage",
+    needs=_SOURCES,
+    after=_AFTER,
+)
+def int8_rows(pair: Pair) -> Iterator[Finding]:
+    """Codes and scales of each INT8 matrix equal those computed again from the checkpoint."""
+    return _deviations(pair, lut4=False)
+
+
+@rule(
+    "WGT032",
+    title="16 codes can hold every row of the checkpoint's matrices",
+    why="values far beyond the codebook are cut: such a row is compared by a looser bound, and drafts worse",
+    remedy="nothing, if the checkpoint is meant to have such rows",
+    severity="note",
+    depth="lineage",
+    needs=_SOURCES,
+)
+def reachable_rows(pair: Pair) -> Iterator[Finding]:
+    """No row has most of its energy in values beyond six times its root mean square, unless it is rounded well."""
+    return _deviations(pair, lut4=True, loose=True)
