@@ -41,7 +41,7 @@ from forgepack.artifacts.tokenizer import (
 from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.artifacts.tree import walk
 from forgepack.profile import Profile
-from forgepack.verify import lineage
+from forgepack.verify import head_package, lineage
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE, Bond, choose_bond, emitted_head
 from forgepack.verify.hashing import Digests, hash_files, planned_files
 from forgepack.verify.input_set import InputSet, Tree, below, never
@@ -73,7 +73,9 @@ if TYPE_CHECKING:
     from forgepack.coreai_backend.head_content import HeadDigest
     from forgepack.coreai_backend.program import AssetProgram
     from forgepack.coreai_backend.reader import AssetReader, AssetReading, FoundHead
+    from forgepack.coreai_backend.wiring import Wiring
     from forgepack.verify.execution import Execution
+    from forgepack.verify.head_package import HeadRun
 
 T = TypeVar("T")
 NO_EXPORT = "the target's export is not there"
@@ -239,6 +241,8 @@ class Pair(InputSet):
         self.target_head: Input[FoundHead] = Input(
             "target_head", lambda: lineage.required_head(self.head_program.value), depth=deep
         )
+        self.head_wiring: Input[Wiring] = Input("head_wiring", lambda: head_package.wiring(self), depth=deep)
+        self.wired_head: Input[FoundHead] = Input("wired_head", lambda: head_package.wired_head(self), depth=deep)
         self.export_digest: Input[HeadDigest] = Input(
             "export_digest", lambda: self.reader.read_head(self.head.value), depth=deep
         )
@@ -249,6 +253,7 @@ class Pair(InputSet):
             "traces", traces, lambda path: read_traces(path, geometry), absent=NO_TRACES, depth=Depth.RUN
         )
         self.execution: Input[Execution] = Input("execution", lambda: lineage.run_package(self), depth=Depth.RUN)
+        self.head_run: Input[HeadRun] = Input("head_run", lambda: head_package.run_head(self), depth=Depth.RUN)
 
     def _compare(self) -> Comparison:
         """Compare the program with the emitted one; another one that nothing attests is no fault of its own."""
