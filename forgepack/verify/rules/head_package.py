@@ -16,6 +16,8 @@ from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
 
+# What a config of this family means where it does not state eps.
+_DEFAULT_EPS = 1e-6
 # Of its float16 forms, eps may come out as 0, or as the square of a rounded root.
 _EPS_FACTOR = 2.0
 _RUN_BOUND = 1e-2  # the release's own bound for outputs on the CPU (NUM021)
@@ -41,20 +43,18 @@ def wiring(pair: Pair) -> Iterator[Finding]:
         yield Finding(subject=subject, expected=fault.expected, found=fault.found, where=where, message=known)
         return
     found, stated = pair.head_wiring.value.eps or 0.0, _stated_eps(pair)
-    if stated is not None and not found <= stated * _EPS_FACTOR:
+    if not found <= stated * _EPS_FACTOR:
         where = pair.place(pair.head_program.value.files.root)
         bound = f"at most {_EPS_FACTOR:g} times the target's {stated:g}"
         yield Finding(subject="eps of the final norm", expected=bound, found=f"{found:g}", where=where)
 
 
-def _stated_eps(pair: Pair) -> float | None:
-    """Return the target config's rms_norm_eps, None where it states none."""
-    if not pair.target_config.available:
-        return None
-    raw = pair.target_config.value.raw
+def _stated_eps(pair: Pair) -> float:
+    """Return the target config's rms_norm_eps, the family's default where it states none."""
+    raw = pair.target_config.value.raw if pair.target_config.available else {}
     value: Any = lookup(raw, "text_config.rms_norm_eps")
     value = lookup(raw, "rms_norm_eps") if value is None else value
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else _DEFAULT_EPS
 
 
 @rule(
@@ -116,7 +116,7 @@ def gain(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "HEAD023",
-    title="the final norm of the head package has sources to compare with",
+    title="the gain of the head package's final norm has a source to compare with",
     why="what has no source is not judged: the head package's own digest is all that binds it",
     remedy="nothing, or name the target's export, or add model/small.safetensors of its repository",
     severity="note",
@@ -124,14 +124,11 @@ def gain(pair: Pair) -> Iterator[Finding]:
     needs=("wired_head",),
 )
 def gain_judged(pair: Pair) -> Iterator[Finding]:
-    """A file of the target has the final norm's gain, and its config states eps."""
-    where = pair.place(pair.head_program.value.files.root)
+    """A file of the target has the final norm's gain; without one it is not judged."""
     if gain_source(pair) is None:
+        where = pair.place(pair.head_program.value.files.root)
         expected = "final_norm in the export's last layer, or the norm in model/small.safetensors"
         yield Finding(subject="gain of the final norm", expected=expected, found="not judged", where=where)
-    if pair.target_config.available and _stated_eps(pair) is None:
-        expected = "rms_norm_eps in the target's config"
-        yield Finding(subject="eps of the final norm", expected=expected, found="not judged", where=where)
 
 
 @rule(
