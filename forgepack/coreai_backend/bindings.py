@@ -7,6 +7,7 @@ holds one canary a name: when the pinned version moves, they say which one broke
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,10 @@ from forgepack.geometry import Shape
 # A coreai.authoring.Value. The package ships no usable stubs, so the type checker sees Any.
 Tensor = Any
 
-_END = 16  # bytes by which a payload's end is known
+GUARD = 16  # bytes behind a payload by which a longer buffer is known
+_MARK = np.frombuffer(os.urandom(GUARD + 1), np.uint8)
+_MARKS = (_MARK, ~_MARK)
+_TWICE = 1 << 20  # buffers up to this size are always copied over both marks
 ALIGNMENT = 16  # 64 makes summary() return no functions at full size; none leaves payloads at odd offsets
 
 
@@ -136,23 +140,43 @@ def load_bytecode(path: Path) -> RawModule:
     return RawModule(context=context, module=load_module_from_bytecode(context=context, path=path))
 
 
-def copy_constant(operation: Any, payload: npt.NDArray[np.uint8]) -> None:
-    """Copy a constant operation's packed bytes into ``payload``, which has their size.
+def copy_constant(operation: Any, room: npt.NDArray[np.uint8], size: int) -> int:
+    """Copy a constant operation's packed bytes to the start of ``room`` and return how many there were.
 
-    What a constant does not fill becomes 0: padding bits, and the tail where its buffer is shorter than its type.
+    A constant's type makes it ``size`` bytes long, but Core AI does not check a named buffer against its type: a
+    shorter one leaves the rest as it was, a longer one is copied beyond ``size``, so ``room`` must hold the longest.
+    More than ``size`` is returned as ``size + 1``.
     """
     from coreai._compiler._mlir_libs._coreaiIR import _bindings
 
     copy = _bindings.compiler.copy_constant_value_to_array
-    if is_resource(operation.attributes["value"]):
-        # A named buffer is copied byte by byte, so one that reaches the end has filled all before it.
-        end = payload[-_END:]
-        end[:] = 0
-        copy(constant_op=operation, destination=payload)
-        if end.any():
-            return
-    payload[:] = 0
-    copy(constant_op=operation, destination=payload)
+    if not is_resource(operation.attributes["value"]):
+        room[:size] = 0  # padding bits are not written
+        copy(constant_op=operation, destination=room[:size])
+        return size
+    # A byte that keeps its mark was not written, unless it is the mark's own: the second mark differs from the first
+    # in every byte. Large buffers are copied once where the first mark tells enough; nobody can know it beforehand.
+    start, filled = max(size - 1, 0), size == 0
+    for mark in _MARKS:
+        tail = room[start : size + GUARD]
+        tail[:] = mark[: tail.size]
+        copy(constant_op=operation, destination=room)
+        if (tail[size - start :] != mark[size - start : tail.size]).any():
+            return size + 1
+        filled = filled or bool(tail[0] != mark[0])
+        if filled and size > _TWICE:
+            break
+    return size if filled else _written(lambda: copy(constant_op=operation, destination=room), room, size)
+
+
+def _written(copy: Callable[[], None], room: npt.NDArray[np.uint8], size: int) -> int:
+    """Return how many of the first ``size`` bytes a copy writes."""
+    images = []
+    for byte in (0, 255):
+        room[:size] = byte
+        copy()
+        images.append(room[:size].copy())
+    return int(np.count_nonzero(images[0] == images[1]))
 
 
 def producer() -> str:

@@ -17,7 +17,7 @@ from forgepack.coreai_backend import bindings
 from forgepack.coreai_backend.child_process import Handler, serve
 from forgepack.coreai_backend.execution import Runner
 from forgepack.coreai_backend.extract import ProgramReader
-from forgepack.coreai_backend.head import find_head
+from forgepack.coreai_backend.head import Head, find_head
 from forgepack.coreai_backend.head_content import (
     HeadContent,
     HeadDigest,
@@ -27,6 +27,12 @@ from forgepack.coreai_backend.head_content import (
 from forgepack.coreai_backend.process import error_to_json
 from forgepack.coreai_backend.program import program_to_json
 from forgepack.errors import ForgepackError
+
+
+def open_program(path: Path, *, where: str, digests: bool) -> ProgramReader:
+    """Load an asset's program and read it; ``where`` is the asset that errors name."""
+    raw = bindings.load_bytecode(path)
+    return ProgramReader(raw, digests=digests, where=where, longest=path.stat().st_size)
 
 
 class Heads:
@@ -44,12 +50,13 @@ class Heads:
 
     def read(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the asset's program; with ``head`` also its head, or the error that says why there is none."""
-        reader = ProgramReader(bindings.load_bytecode(Path(request["program"])), digests=request["digests"])
+        reader = open_program(Path(request["program"]), where=request["where"], digests=request["digests"])
         reply: dict[str, Any] = {"program": program_to_json(reader.program)}
         if request["head"]:
             try:
                 head = find_head(reader.program, request["where"])
                 content = content_of_program(reader.program, head, reader.payload, request["where"])
+                _read_others(reader, head)
                 digest = content.digest() if self._known is None else content.digest_like(*self._known)
                 reply["head"] = {"head": asdict(head), "content": asdict(digest)}
             except ForgepackError as err:
@@ -57,9 +64,17 @@ class Heads:
         return reply
 
 
+def _read_others(reader: ProgramReader, head: Head) -> None:
+    """Read the named constants that are no part of a head, if they were not: the length of each is checked so."""
+    parts = {n for part in head.parts for n in (part.weight, part.lut, *part.factors)}
+    for index, constant in enumerate(reader.program.constants):
+        if constant.sha256 is None and index not in parts:
+            reader.payload(index)
+
+
 def constants(request: Mapping[str, Any]) -> dict[str, Any]:
     """Write the bytes of the constants ``indices`` into ``folder``, one file ``<index>.bin`` each."""
-    reader = ProgramReader(bindings.load_bytecode(Path(request["program"])), digests=False)
+    reader = open_program(Path(request["program"]), where=request["where"], digests=False)
     for index in request["indices"]:
         reader.payload(index).tofile(Path(request["folder"]) / f"{index}.bin")
     return {}

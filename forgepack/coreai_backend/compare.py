@@ -3,18 +3,38 @@
 The expected program holds its constants under their roles (``layers.0.self_attn.q_proj.lut``) and no content; the
 found one may have merged equal constants or named them otherwise. Roles are therefore read off by position: an
 operand that the expected trace takes from a role is that role's constant.
+
+Everything else is compared as text. What may differ is ``MAY_DIFFER``, and nothing else.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from forgepack.coreai_backend.program import AssetProgram, Constant, FunctionTrace, Operand, Operation, Port
+from forgepack.coreai_backend.program import (
+    TRANSIENT,
+    AssetProgram,
+    Constant,
+    FunctionTrace,
+    Operand,
+    Operation,
+    Port,
+)
 
-Kind = Literal["function", "signature", "operation", "operand", "constant", "role"]
+Kind = Literal["function", "signature", "declaration", "operation", "operand", "constant", "role"]
+Pairs = tuple[tuple[str, str], ...]
+
+# What two programs of the same meaning may not have in common, and why each of it means nothing.
+MAY_DIFFER: Mapping[str, str] = {
+    "names of resources": "saving merges equal constants under one of their names; content is compared by role",
+    "locations": "debug information: source lines of the tool that built the program; nothing computes with it",
+    "order of entry points": "they are called by name",
+    f"attributes {TRANSIENT}* that the file lacks": "the optimizer's marks in memory; bytecode does not keep them",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +80,24 @@ class _Comparer:
                 yield Difference(kind="function", where=name, expected=_presence(left), found=_presence(right))
             else:
                 yield from self._function(left, right)
+        for name, times in Counter(f.name for f in self._found.functions).items():
+            if times > 1:
+                yield Difference(kind="function", where=name, expected="one of the name", found=str(times))
+        yield from _declared("the program", self._expected.declaration, self._found.declaration)
+        yield from self._unused()
         for name in sorted(set(self._found.foreign) - set(self._expected.foreign)):
             yield Difference(kind="function", where="the program", expected="entry points alone", found=name)
 
+    def _unused(self) -> Iterator[Difference]:
+        """Yield the constants of the found program that no operation takes; an emitted program has none."""
+        taken = {o.index for f in self._found.functions for op in f.operations for o in op.operands if _constant(o)}
+        for number, constant in enumerate(self._found.constants):
+            if number not in taken:
+                yield Difference(kind="constant", where="the program", expected="none unused", found=_kind(constant))
+
     def _function(self, left: FunctionTrace, right: FunctionTrace) -> Iterator[Difference]:
         yield from _signature(left, right)
+        yield from _declared(left.name, left.declaration, right.declaration)
         matched = dict(_align(left.operations, right.operations))
         taken = set(matched.values())
         for place, operation in enumerate(left.operations):
@@ -90,7 +123,7 @@ class _Comparer:
             yield Difference(kind="operand", where=where, expected=expected, found=found)
             return
         for n, (one, other) in enumerate(zip(left.operands, right.operands, strict=True)):
-            if one.kind == "constant" and other.kind == "constant":
+            if _constant(one) and _constant(other):
                 yield from self._constant(f"{where}, operand {n}", one.index, other.index)
             elif _mapped(one, matched) != other:
                 expected, found = self._name(one, left=True), self._name(other, left=False)
@@ -100,7 +133,9 @@ class _Comparer:
         one, other = self._expected.constants[left], self._found.constants[right]
         if (one.dtype, one.shape) != (other.dtype, other.shape):
             yield Difference(kind="constant", where=where, expected=_kind(one), found=_kind(other))
-        elif one.name is None:
+            return
+        yield from _declared(where, one.declaration, other.declaration)
+        if one.name is None:
             if one.sha256 != other.sha256:
                 yield Difference(kind="constant", where=where, expected=_value(one), found=_value(other))
         elif self.roles.setdefault(one.name, right) != right:
@@ -112,6 +147,21 @@ class _Comparer:
             return f"{operand.kind} {operand.index}" + (f".{operand.result}" if operand.result else "")
         constant = (self._expected if left else self._found).constants[operand.index]
         return f"constant {constant.name if left and constant.name else _kind(constant)}"
+
+
+def _declared(where: str, expected: Pairs, found: Pairs) -> Iterator[Difference]:
+    """Yield what two declarations do not have in common, place by place."""
+    ours, theirs = dict(expected), dict(found)
+    for place in sorted({*ours, *theirs}):
+        if place.startswith(TRANSIENT) and place not in theirs:
+            continue
+        if ours.get(place) != theirs.get(place):
+            sides = {"expected": ours.get(place, "none"), "found": theirs.get(place, "none")}
+            yield Difference(kind="declaration", where=f"{where}: {place}", **sides)
+
+
+def _constant(operand: Operand) -> bool:
+    return operand.kind == "constant"
 
 
 def _signature(left: FunctionTrace, right: FunctionTrace) -> Iterator[Difference]:

@@ -28,6 +28,7 @@ class HeadPart:
 
     ``form`` is ``lut4``, ``lut`` (another width), ``int8`` or ``dense``; for lut4 ``weight`` are the packed indices
     and ``lut`` the table of 16. ``factors`` are the constants that the rows are multiplied by: scales or one number.
+    ``operation`` is the place of the product in its entry point.
     """
 
     form: str
@@ -36,6 +37,7 @@ class HeadPart:
     weight: int
     lut: int | None
     factors: tuple[int, ...]
+    operation: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ class _Walker:
         elif kind in _MULTIPLY:
             yield from self._scaled(operation)
         elif kind == "conv2d" or kind in _MATRIX_PRODUCT:
-            yield self._part(operation)
+            yield replace(self._part(operation), operation=value.index)
         else:
             raise _unreadable(self._where, f"an operation {operation.name}")
 

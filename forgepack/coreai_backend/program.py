@@ -20,6 +20,8 @@ from forgepack.canonical import digest_json
 from forgepack.geometry import Shape
 
 INLINE_BYTES = 512
+# Marks of Core AI's optimizer on entry points in memory, which bytecode does not keep: no part of the digest.
+TRANSIENT = "__coreai_"
 PREFIXES = ("coreai.decomposable.", "coreai.")
 
 OperandKind = Literal["argument", "constant", "result", "foreign"]
@@ -71,13 +73,18 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionTrace:
-    """An entry point: signature and operations; the last operation is ``coreai.output``."""
+    """An entry point: signature and operations; the last operation is ``coreai.output``.
+
+    ``declaration`` holds the rest as (place, text): the type of each port with its encoding, the attributes of each
+    port, parameters, and whatever else the entry point declares. The digest does not cover it.
+    """
 
     name: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     attributes: tuple[tuple[str, str], ...]
     operations: tuple[Operation, ...]
+    declaration: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +92,7 @@ class Constant:
     """A constant: resource name (None if stored inline), type, payload size and digest, its bytes if small.
 
     ``data`` is the payload in hex when it has at most 512 bytes, else None; ``sha256`` is None when the content was
-    not looked at.
+    not looked at. ``declaration`` holds the type's text with its encoding, and every attribute but the value.
     """
 
     name: str | None
@@ -94,6 +101,7 @@ class Constant:
     nbytes: int
     sha256: str | None
     data: str | None
+    declaration: tuple[tuple[str, str], ...] = ()
 
     def values(self) -> npt.NDArray[Any]:
         """Return the values of a small constant in its shape; ValueError when they were not kept."""
@@ -104,11 +112,15 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetProgram:
-    """All entry points and constants of an asset; ``foreign`` names operations that stand outside entry points."""
+    """All entry points and constants of an asset; ``foreign`` names operations that stand outside entry points.
+
+    ``declaration`` are the attributes of the whole, which the digest does not cover.
+    """
 
     functions: tuple[FunctionTrace, ...]
     constants: tuple[Constant, ...]
     foreign: tuple[str, ...] = ()
+    declaration: tuple[tuple[str, str], ...] = ()
 
     def function(self, name: str) -> FunctionTrace | None:
         """Return the entry point of that name, if there is one."""
@@ -140,6 +152,29 @@ class AssetProgram:
         return [constant.dtype, constant.shape, constant.data if constant.name is None else None]
 
 
+def plain_declaration(function: FunctionTrace) -> tuple[tuple[str, str], ...]:
+    """Return the declaration of an entry point whose ports have float16 types and names, and nothing else."""
+    types = {
+        side: [f"tensor<{''.join(f'{n}x' for n in port.shape)}f16>" for port in ports]
+        for side, ports in (
+            ("inputs", function.inputs),
+            ("outputs", function.outputs),
+            ("arguments", function.inputs),
+        )
+    }
+    names = {"inputs": function.inputs, "outputs": function.outputs}
+    return (
+        *((f"{side}[{n}]: type", text) for side, texts in types.items() for n, text in enumerate(texts)),
+        *(
+            (f"{side}[{n}]: attributes", f'{{coreai.name = "{port.name}"}}')
+            for side, ports in names.items()
+            for n, port in enumerate(ports)
+        ),
+        ("param_decls", "#param.decl.array<[]>"),
+        ("blocks", "[1]"),
+    )
+
+
 def program_to_json(program: AssetProgram) -> dict[str, Any]:
     """Return a program as JSON values, for the pipe between child and parent."""
     return {
@@ -152,11 +187,13 @@ def program_to_json(program: AssetProgram) -> dict[str, Any]:
                 "operations": [
                     [op.name, [o.encode() for o in op.operands], op.attributes, op.results] for op in f.operations
                 ],
+                "declaration": f.declaration,
             }
             for f in program.functions
         ],
         "constants": [asdict(c) for c in program.constants],
         "foreign": program.foreign,
+        "declaration": program.declaration,
     }
 
 
@@ -164,8 +201,9 @@ def program_from_json(raw: Mapping[str, Any]) -> AssetProgram:
     """Return the program that ``program_to_json`` wrote; KeyError, TypeError or ValueError if it is not one."""
     program = AssetProgram(
         functions=tuple(_function(f) for f in raw["functions"]),
-        constants=tuple(Constant(**{**c, "shape": tuple(c["shape"])}) for c in raw["constants"]),
+        constants=tuple(_constant(c) for c in raw["constants"]),
         foreign=tuple(raw["foreign"]),
+        declaration=_pairs(raw["declaration"]),
     )
     for function in program.functions:
         _check_references(function, len(program.constants))
@@ -187,7 +225,12 @@ def _function(raw: Mapping[str, Any]) -> FunctionTrace:
             )
             for name, operands, attributes, results in raw["operations"]
         ),
+        declaration=_pairs(raw["declaration"]),
     )
+
+
+def _constant(raw: Mapping[str, Any]) -> Constant:
+    return Constant(**{**raw, "shape": tuple(raw["shape"]), "declaration": _pairs(raw["declaration"])})
 
 
 def _port(raw: Mapping[str, Any]) -> Port:

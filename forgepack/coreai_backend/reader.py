@@ -191,8 +191,8 @@ def open_constants(
         limits = limits_for(files, file_size=largest + _SPARE_FILE)
         reader = AssetReader(lambda: limits, seconds=seconds)
     with temporary_folder() as folder:
-        request = {"command": "constants", "program": str(files.program.resolve()), "indices": wanted}
-        reader.ask({**request, "folder": str(folder)}, subject=str(files.root))
+        request = {"command": "constants", "program": str(files.program.resolve()), "where": str(files.root)}
+        reader.ask({**request, "indices": wanted, "folder": str(folder)}, subject=str(files.root))
         yield {n: _map(folder, n) for n in wanted}
 
 

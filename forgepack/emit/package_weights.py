@@ -126,7 +126,8 @@ def _dense(values: Values, role: str, fold: float, row_fold: float, rows: slice 
 def open_role_values(reading: AssetReading, roles: Mapping[str, int], *, seconds: float) -> Iterator[Values]:
     """Give a function from a role to its constant's values, memory-mapped while the context lasts."""
     constants = reading.program.constants
-    stored = [n for n in roles.values() if constants[n].data is None]
+    # Small constants came with the program; packed ones have no values in their shape, however small they are.
+    stored = [n for n in roles.values() if constants[n].data is None or constants[n].dtype == "U4"]
     with open_constants(reading, stored, seconds=seconds) as payloads:
 
         def values(role: str, rows: slice = slice(None)) -> npt.NDArray[Any]:

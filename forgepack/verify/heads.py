@@ -84,7 +84,7 @@ def witnesses(pair: Pair) -> list[str]:
     """Return the comparisons that hold the package's head against another source, whatever their outcome."""
     sources = {
         "the export's lm_head": pair.export_digest.available,
-        "the target's head package": pair.target_head.available,
+        "the target's head package": pair.wired_head.available,
         "the sidecar's binding": pair.binding.available,
     }
     return [f"the package against {name}" for name, seen in sources.items() if seen]

@@ -134,12 +134,13 @@ def opened_heads(
     left: AssetReading | SafetensorsFile, right: AssetReading | SafetensorsFile, reader: AssetReader
 ) -> Iterator[tuple[HeadContent, HeadContent]]:
     """Give the contents of two heads, each of a package or of an export, to be compared row by row."""
-    with _opened(left, reader) as one, _opened(right, reader) as other:
+    with opened_head(left, reader) as one, opened_head(right, reader) as other:
         yield one, other
 
 
 @contextmanager
-def _opened(source: AssetReading | SafetensorsFile, reader: AssetReader) -> Iterator[HeadContent]:
+def opened_head(source: AssetReading | SafetensorsFile, reader: AssetReader) -> Iterator[HeadContent]:
+    """Give the content of one head, of a package or of an export."""
     from forgepack.coreai_backend.head_content import content_of_safetensors
     from forgepack.coreai_backend.reader import open_head
 

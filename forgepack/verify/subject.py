@@ -42,7 +42,7 @@ from forgepack.artifacts.trace_features import read_checked_traces
 from forgepack.artifacts.traces import TraceSet
 from forgepack.artifacts.tree import walk
 from forgepack.profile import Profile
-from forgepack.verify import lineage
+from forgepack.verify import head_package, lineage
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE, Bond, choose_bond, emitted_head
 from forgepack.verify.fidelity import source_deviations
 from forgepack.verify.hashing import Digests, hash_files, planned_files
@@ -75,8 +75,10 @@ if TYPE_CHECKING:
     from forgepack.coreai_backend.head_content import HeadDigest
     from forgepack.coreai_backend.program import AssetProgram
     from forgepack.coreai_backend.reader import AssetReader, AssetReading, FoundHead
+    from forgepack.coreai_backend.wiring import Wiring
     from forgepack.quantize.fidelity import Deviation
     from forgepack.verify.execution import Execution
+    from forgepack.verify.head_package import HeadRun
 
 T = TypeVar("T")
 NO_EXPORT = "the target's export is not there"
@@ -246,6 +248,8 @@ class Pair(InputSet):
         self.target_head: Input[FoundHead] = Input(
             "target_head", lambda: lineage.required_head(self.head_program.value), depth=deep
         )
+        self.head_wiring: Input[Wiring] = Input("head_wiring", lambda: head_package.wiring(self), depth=deep)
+        self.wired_head: Input[FoundHead] = Input("wired_head", lambda: head_package.wired_head(self), depth=deep)
         self.export_digest: Input[HeadDigest] = Input(
             "export_digest", lambda: self.reader.read_head(self.head.value), depth=deep
         )
@@ -256,6 +260,7 @@ class Pair(InputSet):
             "traces", traces, lambda path: read_checked_traces(path, geometry), absent=NO_TRACES, depth=Depth.RUN
         )
         self.execution: Input[Execution] = Input("execution", lambda: lineage.run_package(self), depth=Depth.RUN)
+        self.head_run: Input[HeadRun] = Input("head_run", lambda: head_package.run_head(self), depth=Depth.RUN)
 
     def _compare(self) -> Comparison:
         """Compare the program with the emitted one; another one that nothing attests is no fault of its own."""

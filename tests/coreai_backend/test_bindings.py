@@ -67,11 +67,11 @@ def test_private_name_exists(name: str) -> None:
     assert value is not None
 
 
-def copied(operation: Any, size: int) -> bytes:
-    """Return a constant's bytes, copied to where others were before."""
-    payload = np.full(size, 0xAA, np.uint8)
-    bindings.copy_constant(operation, payload)
-    return payload.tobytes()
+def copied(operation: Any, size: int) -> tuple[int, bytes]:
+    """Return how many bytes a constant has, and the first ``size`` of them, copied to where others were before."""
+    room = np.full(size + 64, 0xAA, np.uint8)
+    found = bindings.copy_constant(operation, room, size)
+    return found, room[:size].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -89,21 +89,24 @@ def test_an_inline_constant_fills_its_payload(text: str, data: bytes) -> None:
     from coreai._compiler.ir import Attribute
 
     with bindings.authoring():
-        assert data == copied(ConstantOp(value=Attribute.parse(text)).operation, len(data))
+        assert (len(data), data) == copied(ConstantOp(value=Attribute.parse(text)).operation, len(data))
 
 
 @pytest.mark.parametrize(("dtype", "count"), [("F16", 12), ("F32", 6), ("U4", 47), ("U4", 48), ("I8", 24)])
-def test_a_buffer_shorter_than_its_type_is_filled_up_with_zeros(dtype: str, count: int) -> None:
-    """A constant of 24 bytes over any fewer leaves nothing of the one that was read before it."""
+@pytest.mark.parametrize("fill", [0, 1, 0xA5, 0xFF])
+def test_the_length_of_a_buffer_is_found_whatever_it_holds(dtype: str, count: int, fill: int) -> None:
+    """A constant of 24 bytes over fewer or more bytes says so, and leaves what is beyond the room's end alone."""
     from coreai._compiler.dialects._coreai_ops_gen import ConstantOp
     from coreai._compiler.ir import DenseResourceElementsAttr
 
     with bindings.authoring():
         kind = bindings.tensor_type(dtype, (count,))
-        for size in range(1, 25):
-            data = np.arange(1, size + 1, dtype=np.uint8)
-            attribute = DenseResourceElementsAttr.get_from_buffer(data, f"short{size}", kind, alignment=16)
-            assert data.tobytes().ljust(24, b"\0") == copied(ConstantOp(value=attribute).operation, 24), size
+        for size in range(1, 49):
+            data = np.full(size, fill, np.uint8)
+            attribute = DenseResourceElementsAttr.get_from_buffer(data, f"long{size}", kind, alignment=16)
+            found, copy = copied(ConstantOp(value=attribute).operation, 24)
+            assert min(size, 25) == found
+            assert data.tobytes()[:24] == copy[:size]
 
 
 def test_context_gives_the_compilers_context() -> None:
@@ -173,7 +176,7 @@ def test_packed_indices_come_back_low_nibble_first(tmp_path: Path) -> None:
     graph = loaded.module.body.operations[0].operation
     constants = [o.operation for o in graph.regions[0].blocks[0].operations if o.operation.name == "coreai.constant"]
     indices = next(o for o in constants if bindings.parse_tensor(o.results[0].type)[0] == "U4")
-    assert packed.tobytes() == copied(indices, 2)
+    assert (2, packed.tobytes()) == copied(indices, 2)
     assert bindings.symbol_name(graph) == "f"
     assert bindings.port_names(graph, "arg_attrs") == ["x"]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.target_assets import HeadWeights, author_chunk_standin, author_head_package
 from forgepack.geometry import Geometry
@@ -30,7 +32,9 @@ def write_packages(root: Path, profile: Profile) -> None:
             build / name, hidden=g.hidden, entries={"v8_1k": 8, "p64_1k": 64}, outputs=outputs, metadata=_METADATA
         )
         chunks.append({"file": name, "layers": [first, last], "entries": ["v8_1k", "p64_1k"], "taps": taps})
-    write_head_package(build / "head_T8.aimodel", root / "export" / EXPORT / "lm_head.safetensors", g)
+    export = root / "export" / EXPORT
+    write_head_package(build / "head_T8.aimodel", export / "lm_head.safetensors", g)
+    write_final_norm(export / f"layer_{g.target_layers - 1:02d}.safetensors", np.ones(g.hidden, np.float16))
     manifest = {
         "version": 1,
         "T": g.block,
@@ -46,6 +50,12 @@ def write_packages(root: Path, profile: Profile) -> None:
         "head": {"file": "head_T8.aimodel"},
     }
     write_json(build / "manifest.json", manifest)
+
+
+def write_final_norm(path: Path, gain: npt.NDArray[np.float16]) -> None:
+    """Write the last layer's file of an export, which also holds the final norm's gain (hidden,)."""
+    with SafetensorsWriter(path, {"final_norm": ("F16", gain.shape)}, {}) as out:
+        out.write("final_norm", gain)
 
 
 def write_head_package(folder: Path, head_file: Path, g: Geometry) -> None:

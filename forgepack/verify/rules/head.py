@@ -80,11 +80,11 @@ def package_and_export(pair: Pair) -> Iterator[Finding]:
     why="the target verifies with its head package: this is the head that decides what is accepted",
     remedy="emit the package again for this target",
     depth="lineage",
-    needs=("package_head", "target_head"),
+    needs=("package_head", "wired_head"),
     after=("HEAD003",),
 )
 def package_and_target(pair: Pair) -> Iterator[Finding]:
-    """Indices and products of table and scale are those of the target's head package."""
+    """Indices and products of table and scale are those of the target's head package, which computes with them."""
     return head_differences(pair, package_source(pair), target_source(pair))
 
 

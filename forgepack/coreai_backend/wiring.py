@@ -1,0 +1,311 @@
+"""Follow a target's head from its input to its logits: x, the final norm, the head's rows in order, nothing else.
+
+A head's constants prove which numbers it holds, not what it does with them. So each operation is evaluated on cells
+that say which element of x, or which row of the head, stands where; at the end the cell of logits[r, v] must be row v
+of the head for row r of x. What an operation of another kind would do is not guessed: it is not understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from forgepack.coreai_backend.head import Head
+from forgepack.coreai_backend.program import AssetProgram, Constant, FunctionTrace, Operand, Operation
+from forgepack.coreai_backend.terms import Cells, NormAlgebra, NotUnderstoodError, Term
+from forgepack.geometry import Shape
+
+_FLOAT = re.compile(r"tensor<((?:\d+x)*)f(?:16|32)>")
+_FLOAT_TYPES = ("F16", "F32")
+_PART = 1 << 40  # more than a part of the head has cells
+_TABLE: Shape = (1, 1, 1, 1, 16, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiringFault:
+    """Why the logits are not shown to be the head's; ``understood`` when they are known to be others."""
+
+    where: str
+    expected: str
+    found: str
+    understood: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What a head computes: the index of the norm's gain among the constants and its eps; or the first fault."""
+
+    gain: int | None = None
+    eps: float | None = None
+    fault: WiringFault | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Logits:
+    """Products of head rows and normed rows; a cell is ``operation·_PART + row of the part·rows + row of x``."""
+
+    cells: Cells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kernel:
+    """The kernel that an operation decodes from 4-bit indices and a table: rows x columns."""
+
+    rows: int
+    columns: int
+
+
+_Value = Term | _Logits | _Kernel
+
+
+class _FaultError(Exception):
+    def __init__(self, fault: WiringFault) -> None:
+        super().__init__(fault.found)
+        self.fault = fault
+
+
+def follow_head(program: AssetProgram, head: Head, rows: int) -> Wiring:
+    """Return what the entry point that holds ``head`` computes, x (1, columns, 1, rows) being its input."""
+    function = next(f for f in program.functions if f.name == head.function)
+    follower = _Follower(program, function, head, rows)
+    try:
+        follower.follow()
+    except _FaultError as err:
+        return Wiring(gain=follower.gain, eps=follower.norm.eps, fault=err.fault)
+    return Wiring(gain=follower.gain, eps=follower.norm.eps)
+
+
+class _Follower:
+    def __init__(self, program: AssetProgram, function: FunctionTrace, head: Head, rows: int) -> None:
+        self._program, self._function, self._head = program, function, head
+        self._input, self._rows = (1, head.columns, 1, rows), rows
+        self._values: list[_Value] = []
+        self._place = 0
+        self.norm = NormAlgebra(head.columns, rows)
+        self.gain: int | None = None
+
+    def follow(self) -> None:
+        """Evaluate all operations in order, then judge the last, which returns the logits."""
+        expected = (self._input, (self._rows, self._head.rows))
+        found = tuple(port.shape for port in (*self._function.inputs, *self._function.outputs))
+        if found != expected:
+            self._refuse(f"one input {expected[0]}, one output {expected[1]}", str(found)[:120])
+        for place, operation in enumerate(self._function.operations[:-1]):
+            self._place = place
+            try:
+                self._values.append(self._evaluate(operation))
+            except (NotUnderstoodError, IndexError, ValueError, TypeError) as err:
+                self._refuse("a form of the final norm or the head that is known", str(err)[:160], understood=False)
+        self._check_use()
+        self._check_logits()
+
+    def _evaluate(self, operation: Operation) -> _Value:
+        step = _STEPS.get(operation.short)
+        if step is None or operation.attributes or len(operation.results) != 1:
+            raise NotUnderstoodError("another operation" if step is None else f"attributes {operation.attributes}")
+        value: _Value = step(self, operation)
+        if not isinstance(value, _Kernel) and value.cells.shape != self._shape(operation):
+            raise NotUnderstoodError(f"a result {operation.results[0]}")
+        return value
+
+    def _shape(self, operation: Operation) -> Shape:
+        match = _FLOAT.fullmatch(operation.results[0])
+        if match is None:
+            raise NotUnderstoodError(f"a result {operation.results[0]}")
+        return tuple(int(size) for size in match[1].split("x")[:-1])
+
+    # Moves: which cell stands where.
+
+    def _move(self, operation: Operation) -> _Value:
+        value = self._tensor(operation.operands[0])
+        made: Cells
+        if operation.short == "transpose":
+            made = np.transpose(value.cells, self._whole(operation.operands[1]))
+        elif operation.short == "slice":
+            begin, end, step = (self._whole(operand) for operand in operation.operands[1:])
+            if min((*begin, *end)) < 0 or min(step) < 1:
+                raise NotUnderstoodError("a slice that counts from the end")
+            made = value.cells[tuple(slice(*box) for box in zip(begin, end, step, strict=True))]
+        else:
+            made = value.cells.reshape(self._shape(operation))
+        return replace(value, cells=made)
+
+    def _concat(self, operation: Operation) -> _Value:
+        (axis,), parts = self._whole(operation.operands[0]), [self._tensor(o) for o in operation.operands[1:]]
+        if not all(isinstance(part, _Logits) for part in parts):
+            raise NotUnderstoodError("parts of other values side by side")
+        if sum(part.cells.size for part in parts) > self._head.rows * self._rows:
+            raise NotUnderstoodError("more values than logits")
+        return _Logits(cells=np.concatenate([part.cells for part in parts], axis))
+
+    # The final norm.
+
+    def _multiply(self, operation: Operation) -> _Value:
+        one, other = operation.operands
+        for logits, factor in ((one, other), (other, one)):
+            value = self._values[logits.index] if logits.kind == "result" else None
+            if isinstance(value, _Logits):
+                return self._scaled(value, factor)
+        return self.norm.product(self._term(one), self._term(other))
+
+    def _scaled(self, value: _Logits, factor: Operand) -> _Logits:
+        """Check that a factor meets the rows of the head that it belongs to; the head's reader has its values."""
+        shape = self._constant(factor).shape
+        places = np.arange(int(np.prod(shape))).reshape(shape)
+        rows = value.cells % _PART // self._rows
+        if places.size > 1 and not np.array_equal(np.broadcast_to(places, rows.shape), rows):
+            self._refuse("each scale over its own row of the head", f"a factor {list(shape)} over other rows")
+        return value
+
+    def _divide(self, operation: Operation) -> Term:
+        one, other = operation.operands
+        return self.norm.product(self._term(one), self._term(other), sign=-1)
+
+    def _absolute(self, operation: Operation) -> Term:
+        return self.norm.absolute(self._term(operation.operands[0]))
+
+    def _reduce(self, operation: Operation) -> Term:
+        term, axes = self._term(operation.operands[0]), self._whole(operation.operands[1])
+        if operation.short == "reduce_max":
+            return self.norm.largest(self._place, term, axes)
+        return self.norm.mean(term, axes, total=operation.short == "reduce_sum")
+
+    def _maximum(self, operation: Operation) -> Term:
+        one, other = (self._term(operand) for operand in operation.operands)
+        return self.norm.floored(self._place, one, other)
+
+    def _add(self, operation: Operation) -> Term:
+        one, other = (self._term(operand) for operand in operation.operands)
+        return self.norm.sum(self._place, one, other)
+
+    def _root(self, operation: Operation) -> Term:
+        exponent = Fraction(1 if operation.short == "sqrt" else -1, 2)
+        return self.norm.raised(self._place, self._term(operation.operands[0]), exponent)
+
+    # The head.
+
+    def _decode(self, operation: Operation) -> _Kernel:
+        indices, table, axis = (self._constant(operand) for operand in operation.operands)
+        plain = indices.dtype == "U4" and len(indices.shape) == 4 and indices.shape[2:] == (1, 1)
+        fits = plain and (table.dtype, table.shape) == ("F16", _TABLE) and not axis.values().any()
+        if not fits or self._shape(operation) != indices.shape:
+            raise NotUnderstoodError("a kernel that is not 4-bit indices into one table of 16")
+        return _Kernel(rows=indices.shape[0], columns=indices.shape[1])
+
+    def _convolve(self, operation: Operation) -> _Logits:
+        source, kernel, *steps = operation.operands
+        decoded = self._values[kernel.index] if kernel.kind == "result" else None
+        if not isinstance(decoded, _Kernel) or not all(set(self._whole(step)) == {1} for step in steps):
+            raise NotUnderstoodError("a convolution that is not 1x1 over a decoded kernel")
+        term = self._term(source)
+        if not self.norm.is_normed(term):
+            self._refuse("x after the final norm, x * Q^-1/2 * gain, before the head's kernel", term.text)
+        whole = np.arange(self._head.columns * self._rows).reshape(self._input)
+        if decoded.columns != self._head.columns or not np.array_equal(term.cells, whole):
+            self._refuse("the channels and rows of x in their order", "another order")
+        if self.gain not in (None, term.gains[0]):
+            self._refuse("one gain for all parts of the head", "a second one")
+        self.gain = term.gains[0]
+        cells = np.arange(decoded.rows * self._rows).reshape(1, decoded.rows, 1, self._rows)
+        return _Logits(cells=cells + self._place * _PART)
+
+    # What is judged at the end.
+
+    def _check_use(self) -> None:
+        used, todo = set[int](), [len(self._values)]
+        while todo:
+            place = todo.pop()
+            if place not in used:
+                used.add(place)
+                todo += [o.index for o in self._function.operations[place].operands if o.kind == "result"]
+        idle = min(set(range(len(self._values))) - used, default=None)
+        if idle is not None:
+            self._place = idle
+            self._refuse("operations that lead to the logits", "one that leads nowhere")
+
+    def _check_logits(self) -> None:
+        self._place = len(self._values)
+        value = self._values[self._function.operations[-1].operands[0].index]
+        if not isinstance(value, _Logits):
+            self._refuse("products of the head's rows and x", "another value")
+        rows = np.arange(self._rows)[:, None]
+        parts = [p.operation * _PART + np.arange(p.rows) * self._rows + rows for p in self._head.parts]
+        expected = np.concatenate(parts, axis=1)
+        if value.cells.shape != expected.shape:
+            self._refuse(f"logits {expected.shape}", str(value.cells.shape))
+        wrong = np.argwhere(value.cells != expected)
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            at = np.argwhere(expected == value.cells[row, column])
+            found = f"row {at[0][1]} of the head for row {at[0][0]} of x" if len(at) else "another product"
+            self._refuse(
+                f"logits[{row}, {column}]: row {column} of the head for row {row} of x",
+                f"{found}; {len(wrong)} of {expected.size} stand elsewhere",
+            )
+
+    def _refuse(self, expected: str, found: str, *, understood: bool = True) -> NoReturn:
+        operation = self._function.operations[self._place]
+        where = f"{self._function.name}: operation {self._place} {operation.short}"
+        raise _FaultError(WiringFault(where=where, expected=expected, found=found, understood=understood))
+
+    # Operands.
+
+    def _constant(self, operand: Operand) -> Constant:
+        if operand.kind != "constant":
+            raise NotUnderstoodError("a computed value in place of a constant")
+        return self._program.constants[operand.index]
+
+    def _whole(self, operand: Operand) -> tuple[int, ...]:
+        """Return the whole numbers of an inline constant: axes, a shape, steps."""
+        values = self._constant(operand).values()
+        if values.dtype.kind not in "iu":
+            raise NotUnderstoodError("an axis that is no whole number")
+        return tuple(int(value) for value in values.reshape(-1))
+
+    def _tensor(self, operand: Operand) -> Term | _Logits:
+        if operand.kind == "argument":
+            cells = np.arange(int(np.prod(self._input))).reshape(self._input)
+            return Term(cells=cells, span="element", power=1)
+        value = self._values[operand.index] if operand.kind == "result" else None
+        if value is None or isinstance(value, _Kernel):
+            raise NotUnderstoodError("a kernel or constant in place of a tensor")
+        return value
+
+    def _term(self, operand: Operand) -> Term:
+        if operand.kind == "constant":
+            return self._constant_term(operand.index)
+        value = self._tensor(operand)
+        if isinstance(value, _Logits):
+            raise NotUnderstoodError("arithmetic with logits")
+        return value
+
+    def _constant_term(self, index: int) -> Term:
+        constant = self._program.constants[index]
+        size = int(np.prod(constant.shape))
+        if constant.dtype not in _FLOAT_TYPES or size not in (1, self._head.columns):
+            raise NotUnderstoodError(f"a factor {constant.dtype}{list(constant.shape)}")
+        cells: npt.NDArray[np.int64] = np.arange(size).reshape(constant.shape)
+        if size == 1:
+            return Term(cells=cells, span="number", number=float(constant.values().reshape(())))
+        return Term(cells=cells, span="channel", gains=(index,))
+
+
+_STEPS: dict[str, Callable[[_Follower, Operation], Any]] = {
+    **dict.fromkeys(("reshape", "expand_dims", "shrink_dims", "cast", "transpose", "slice"), _Follower._move),
+    "concat": _Follower._concat,
+    **dict.fromkeys(("mul", "broadcasting_mul"), _Follower._multiply),
+    **dict.fromkeys(("divide", "broadcasting_divide"), _Follower._divide),
+    **dict.fromkeys(("add", "broadcasting_add"), _Follower._add),
+    **dict.fromkeys(("maximum", "broadcasting_maximum"), _Follower._maximum),
+    **dict.fromkeys(("reduce_max", "reduce_mean", "reduce_sum"), _Follower._reduce),
+    **dict.fromkeys(("rsqrt", "sqrt"), _Follower._root),
+    "abs": _Follower._absolute,
+    "lut_to_dense": _Follower._decode,
+    "conv2d": _Follower._convolve,
+}
