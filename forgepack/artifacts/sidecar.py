@@ -20,7 +20,12 @@ from forgepack.errors import CorruptError
 
 def _from_version_1(binding: dict[str, Any]) -> dict[str, Any]:
     """Return a binding of version 1 in today's form: what it could not bind is null, and told as not bound."""
-    return binding
+    return {**binding, "target": with_model_files(binding["target"])}
+
+
+def with_model_files(target: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a target as it was before files of model/ were bound by it, with null for them."""
+    return {"model_files": None, **target}
 
 
 KIND = DocumentKind(

@@ -11,17 +11,20 @@ import numpy as np
 
 from forgepack.artifacts.aimodel import read_asset_files
 from forgepack.artifacts.checkpoint import Checkpoint
+from forgepack.artifacts.export import build_faults, equal_layers, read_export, zero_files
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.locked import require_locked
+from forgepack.artifacts.model_files import disagreements, read_model_files
 from forgepack.artifacts.quant import Quant
+from forgepack.artifacts.release_json import MODEL_FILES
 from forgepack.artifacts.state import FileState, file_states
-from forgepack.artifacts.target import Target
+from forgepack.artifacts.target import Target, named_packages
 from forgepack.artifacts.tree import walk
 from forgepack.coreai_backend.reader import read_asset
 from forgepack.emit.constant_spec import Array, Sources
 from forgepack.emit.describe import Note, describe_checkpoint, describe_quantization, describe_target, gather
 from forgepack.emit.table import MASK_ROW, MASK_SCALE
-from forgepack.errors import IdentityError, MissingError
+from forgepack.errors import ForgepackError, IdentityError, MissingError
 from forgepack.profile import Profile
 
 LICENCE_FILES = ("LICENSE", "NOTICE")
@@ -93,6 +96,8 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     """
     if inputs.target.head is None:
         raise _no_export(inputs.target)
+    for fault in target_faults(inputs.target, profile):
+        raise fault
     _, _, target, package_head = gather(
         lambda: _check_checkpoint(inputs.checkpoint, profile, note),
         lambda: _check_quant_bytes(inputs.quant, note),
@@ -112,7 +117,37 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     if package_head not in (None, content):
         what = "the target's head package does not hold the head of its export: one of them is stale"
         raise _foreign(what, inputs.target.head_package, f"content {content}", f"content {package_head}")
+    layers = {path: record["sha256"] for path, record in target["files"].items() if path.endswith(".safetensors")}
+    for first, other in equal_layers(layers):
+        what = "two files of the export hold the same bytes"
+        raise _foreign(what, other, "content of its own", f"the bytes of {first}")
     return found
+
+
+def target_faults(target: Target, profile: Profile) -> Iterator[ForgepackError]:
+    """Yield what is wrong with the form of the target's files, and where files of model/ do not agree.
+
+    The verifier judges by the same functions (rules PKG038, PKG039, PKG041, PKG043, TOK020 to TOK022, TOK024).
+    """
+    paths, geometry, pin = target.paths, profile.geometry, profile.target
+    if paths.export is not None:
+        export, faults = read_export(paths.export, walk(paths.export), layers=geometry.target_layers)
+        yield from faults
+        yield from (_foreign("a file holds zeros alone", path, "weights", "zeros") for path in zero_files(export))
+    yield from build_faults(paths.build, walk(paths.build), named_packages(target.manifest))
+    names = tuple(name for name in MODEL_FILES if (paths.model / name).is_file())
+    files, faults = read_model_files(paths.model, names)
+    yield from faults
+    for one in disagreements(
+        files,
+        target.tokenizer,
+        rows=geometry.vocab,
+        ends=pin.eos_tokens,
+        used=pin.used_tokens,
+        config=target.config.stated,
+    ):
+        what = f"{one.file} does not agree with the target's other files"
+        yield _foreign(what, f"{paths.model / one.file}: {one.path}", one.expected, one.found)
 
 
 def _check_checkpoint(checkpoint: Checkpoint, profile: Profile, note: Note | None) -> None:
