@@ -172,13 +172,13 @@ def test_a_lock_of_the_version_before_keeps_its_identity(monkeypatch: pytest.Mon
 
 def test_a_sidecar_of_the_version_before_is_read_in_todays_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """The binding is upgraded, the runtime's keys and the file's digest stay."""
-    before = read_sidecar(COMPAT / SIDECAR)
+    before, written = read_sidecar(COMPAT / SIDECAR), json.loads((COMPAT / SIDECAR).read_bytes())
     monkeypatch.setattr(sidecar, "KIND", replace(sidecar.KIND, version=2, upgrade=renamed))
     found = read_sidecar(COMPAT / SIDECAR)
     assert before.sha256 == found.sha256
     assert {
-        **before.raw,
-        "forgepack": {**renamed(before.raw["forgepack"]), "schema": "forgepack.sidecar/2"},
+        **written,
+        "forgepack": {**renamed(written["forgepack"]), "schema": "forgepack.sidecar/2"},
     } == found.raw
 
 

@@ -26,6 +26,7 @@ TEMPLATE_TEXT, TEMPLATE_JSON, SENTENCEPIECE = "chat_template.jinja", "chat_templ
 BOUND = (ADDED, GENERATION, MERGES, SPECIAL, SENTENCEPIECE, VOCAB)
 _JSON = (ADDED, TEMPLATE_JSON, GENERATION, SPECIAL, TOKENIZER_CONFIG, VOCAB)
 _ROLES = ("bos_token", "cls_token", "eos_token", "mask_token", "pad_token", "sep_token", "unk_token")
+_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 _MAX_BYTES = 64 << 20
 
 
@@ -118,13 +119,15 @@ _READERS: dict[str, Callable[[Path], Any]] = {
 def model_file_record(path: Path, size: int, sha256: str) -> dict[str, Any]:
     """Return a file as a sidecar records it: bytes and, where these may change without it, content.
 
-    Raises the errors of reading the file by its form.
+    Of generation_config.json the token ids are the content: temperatures and the like are the serving side's. Raises the errors of reading the file by its form.
     """
     record: dict[str, Any] = {"bytes": size, "sha256": sha256}
     if path.name == MERGES:
         record["content_sha256"] = digest_json(digest_runs(read_merges(path), MERGE_STEP))
     elif path.suffix == ".json":
-        record["content_sha256"] = digest_json(_object(path))
+        raw = _object(path)
+        meaning = {key: raw.get(key) for key in _IDS} if path.name == GENERATION else raw
+        record["content_sha256"] = digest_json(meaning)
     return record
 
 
@@ -248,7 +251,7 @@ def generation_disagreements(
     the same id it is the same.
     """
     generation = files.raw.get(GENERATION, {})
-    for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
+    for key in _IDS:
         value = generation.get(key)
         values = value if isinstance(value, list) else [] if value is None else [value]
         for number in values:

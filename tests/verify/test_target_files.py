@@ -253,7 +253,7 @@ def test_merges_of_another_order_or_form_are_refused(whole: Path, tmp_path: Path
 
 
 def test_a_target_with_all_its_files_passes(whole: Path) -> None:
-    """Qwen's layout is no fault: added tokens repeated and not in vocab.json, several end tokens, tokens as objects."""
+    """Qwen's layout is no fault: added tokens repeated, not in vocab.json; several end tokens; tokens as objects."""
     report = verified(whole, "hash", strict=True)
     assert "pass" == report.verdict, explain_all(report)
     for ident in ("TOK020", "TOK021", "TOK022", "TOK023", "TOK024", "TOK025"):
@@ -266,7 +266,7 @@ def _crlf(data: bytes) -> bytes:
     return data.replace(b"\n", b"\r\n")
 
 
-LEGAL = {
+LEGAL: dict[str, tuple[Change, str]] = {
     "vocabulary written again": (lambda r: _dump(r / "target/model/vocab.json"), "CTR081"),
     "settings of generation": (put("target/model/generation_config.json", "temperature", value=0.9), "CTR081"),
     "another role": (

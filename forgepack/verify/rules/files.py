@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from forgepack.artifacts.model_files import BOUND, GENERATION, model_file_record
+from forgepack.artifacts.model_files import BOUND, model_file_record
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.tree import JUNK
 from forgepack.verify.binding import bound, stated_at
@@ -56,7 +56,7 @@ def _present(pair: Pair) -> dict[str, Path]:
     after=("CTR060", "CTR067", "FMT", "TOK020", "TOK021", "TOK022"),
 )
 def bound_model_files(pair: Pair) -> Iterator[Finding]:
-    """Each file that the sidecar lists is there with its content, and no other of them is; settings aside."""
+    """Each file that the sidecar lists is there with its content, and no other of them is."""
     stated, present = _model_records(pair), _present(pair)
     if stated is None:
         return
@@ -66,7 +66,7 @@ def bound_model_files(pair: Pair) -> Iterator[Finding]:
             expected, found = ("the file", "no file") if name in stated else ("no such file", "a file")
             message = f"stated in {stated_at(pair, _RECORD)}"
             yield differing("file of the target", where, expected=expected, found=found, message=message)
-        elif name != GENERATION:
+        else:
             yield from _content(pair, name, present[name], stated[name])
 
 
