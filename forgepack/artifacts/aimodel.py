@@ -19,6 +19,7 @@ from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.errors import CorruptError, MissingError
 
 SUFFIX = ".aimodel"
+COMPILED_SUFFIXES = (".aimodelc", ".aimodelx")
 PROGRAM_FILE = "main.mlirb"
 HASH_FILE = "main.hash"
 METADATA_FILE = "metadata.json"

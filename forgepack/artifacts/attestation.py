@@ -13,16 +13,25 @@ from typing import Any
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.schema_check import schema_faults
+from forgepack.artifacts.sidecar import with_model_files
 from forgepack.canonical import digest_json, parse_object
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, ForgepackError, LimitError, UnreadableError, UsageError
 from forgepack.limits import ATTESTATION_BYTES
+
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return an attestation of version 1 in today's form: it could not bind files of model/."""
+    return {**raw, "target": with_model_files(raw["target"])}
+
 
 KIND = DocumentKind(
     name="forgepack.attestation",
     title="attestation",
     remake="forgepack attest attests the pair again",
     code="attestation",
+    version=2,
+    upgrade=_from_version_1,
 )
 SCHEMA_NAME = "attestation"
 MAX_BYTES = ATTESTATION_BYTES
@@ -32,10 +41,11 @@ _REPLAYED = ("embedding", "head", "tokenizer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attestation:
-    """An attestation whose form is right; ``name`` is how its places are told."""
+    """An attestation whose form is right; ``name`` is how its places are told, ``older`` that it was of version 1."""
 
     name: str
     raw: Mapping[str, Any]
+    older: bool = False
 
     @property
     def sha256(self) -> str:
@@ -115,7 +125,7 @@ def parse_attestation(raw: Mapping[str, Any], name: str) -> AttestationFile:
         return AttestationFile(name=name, attestation=None, faults=tuple(faults))
     found, stated = own_digest(raw), str(raw.get("sha256"))
     edited = _fault(f"{name}: sha256", found, stated, code="attestation-edited")
-    attestation = Attestation(name=name, raw=current)
+    attestation = Attestation(name=name, raw=current, older=KIND.is_older(raw))
     return AttestationFile(name=name, attestation=attestation, faults=() if found == stated else (edited,))
 
 

@@ -214,6 +214,12 @@ class TargetConfig:
     eos_tokens: tuple[int, ...]
     conflicts: tuple[ConfigFault, ...]
 
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Every value by its key, the nested one where both places state it."""
+        nested = self.raw.get("text_config")
+        return {**self.raw, **(nested if isinstance(nested, dict) else {})}
+
 
 def read_target_config(path: Path) -> TargetConfig:
     """Read a target's config.json; CorruptError when hidden size, vocabulary or layer count are not there."""

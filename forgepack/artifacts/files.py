@@ -119,6 +119,17 @@ def hash_file(path: Path, progress: Callable[[int], None] | None = None) -> tupl
     return count, digest.hexdigest()
 
 
+def only_line_ends_differ(path: Path, sha256: str) -> bool:
+    """Say whether a small text with its line ends written the other way has that digest.
+
+    Git and editors turn ``LF`` into ``CR LF`` and back: nothing is lost, but the bytes are others.
+    """
+    if path.stat().st_size > SMALL_FILE:
+        return False
+    text = read_bounded(path).replace(b"\r\n", b"\n")
+    return any(hashlib.sha256(form).hexdigest() == sha256 for form in (text, text.replace(b"\n", b"\r\n")))
+
+
 def sniff(head: bytes) -> str | None:
     """Name what the first bytes of a file look like when they are a well-known wrong thing, else None."""
     if head.startswith(_POINTER):

@@ -22,12 +22,18 @@ from forgepack.limits import SIDECAR_BYTES
 
 def _from_version_1(binding: dict[str, Any]) -> dict[str, Any]:
     """Return a binding of version 1 in today's form: what it could not bind is null, and told as not bound."""
+    bound = {**binding, "target": with_model_files(binding["target"])}
     quantization = binding.get("quantization")
     calibration = quantization.get("calibration") if isinstance(quantization, dict) else None
     if not isinstance(quantization, dict) or not isinstance(calibration, dict):
-        return binding
+        return bound
     calibration = {**calibration, **traces_from_version_1(calibration, "traces", "held_out")}
-    return {**binding, "quantization": {**quantization, "calibration": calibration}}
+    return {**bound, "quantization": {**quantization, "calibration": calibration}}
+
+
+def with_model_files(target: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a target as it was before files of model/ were bound by it, with null for them."""
+    return {"model_files": None, **target}
 
 
 KIND = DocumentKind(

@@ -219,6 +219,11 @@ def read_manifest(build: Path) -> Manifest:
     )
 
 
+def named_packages(manifest: Manifest) -> tuple[str, ...]:
+    """Return the package names of head and chunks."""
+    return (manifest.head_file, *(chunk.file for chunk in manifest.chunks))
+
+
 def _chunk(path: Path, number: int, raw: Any) -> Chunk:
     if not isinstance(raw, dict):
         raise CorruptError("a chunk must be an object", where=f"{path}: chunks[{number}]", code="manifest")

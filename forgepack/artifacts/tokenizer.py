@@ -24,7 +24,7 @@ MAX_BYTES = TOKENIZER_BYTES
 MAX_ID = TOKEN_ID
 ID_STEP = 64
 BOUNDS = JsonBounds(size=TOKENIZER_BYTES, tokens=TOKENIZER_TOKENS)
-_MERGE_STEP = 1 << 14
+MERGE_STEP = 1 << 14
 _PIPELINE = ("normalizer", "pre_tokenizer", "post_processor", "decoder", "truncation", "padding")
 
 
@@ -42,13 +42,17 @@ class TokenizerFiles:
 class Tokenizer:
     """A tokenizer by meaning: ``tokens`` maps id to text, added tokens included.
 
-    ``id_digests`` are those of the texts in the order of their ids, a run of ``ID_STEP`` ids each.
+    ``id_digests`` are those of the texts in the order of their ids, a run of ``ID_STEP`` ids each; ``merges`` those
+    of the merges' parts, a run of ``MERGE_STEP`` parts each. ``added`` are the ids of added tokens.
     """
 
     files: TokenizerFiles
     semantic_sha256: str
     tokens: Mapping[int, str]
     id_digests: tuple[str, ...]
+    added: frozenset[int]
+    merges: tuple[str, ...]
+    merge_count: int
 
     @property
     def path(self) -> Path:
@@ -80,13 +84,17 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     raw = parse_object(data, where=str(path), bounds=BOUNDS)
     del data
     tokens = _tokens(path, raw)
-    merges = digest_runs(_merge_parts(path, raw["model"].pop("merges", None)), _MERGE_STEP)
+    parts = _merge_parts(path, raw["model"].pop("merges", None))
+    merges = digest_runs(parts, MERGE_STEP)
     runs = digest_runs(texts_by_id(tokens), ID_STEP)
     return Tokenizer(
         files=files,
         semantic_sha256=digest_json(_meaning(raw, runs, merges)),
         tokens=tokens,
         id_digests=shortened(runs),
+        added=frozenset(entry["id"] for entry in raw.get("added_tokens", [])),
+        merges=merges,
+        merge_count=len(parts) // 2,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from forgepack.artifacts.aimodel import METADATA_FILE, SUFFIX, metadata_content
 from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint
 from forgepack.artifacts.files import hash_file, read_bounded
+from forgepack.artifacts.model_files import describe_model_files
 from forgepack.artifacts.quant import Quant
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.target import MANIFEST_FILE, Target
@@ -72,11 +73,12 @@ def describe_target(target: Target, geometry: Geometry, note: Note | None = None
     """
     manifest, tokenizer, paths, head = target.manifest, target.tokenizer, target.paths, target.head
     export = paths.export
-    build_files, export_files, head_content, embedding = gather(
+    build_files, export_files, head_content, embedding, model_files = gather(
         lambda: describe_folder(paths.build, "coreai", note),
         lambda: {} if export is None else describe_folder(export, "export", note),
         lambda: None if head is None else describe_head_content(head),
         lambda: describe_file(target.embedding.path, note),
+        lambda: describe_model_files(paths.model),
     )
     build_files.pop(f"coreai/{MANIFEST_FILE}", None)
     return {
@@ -84,6 +86,7 @@ def describe_target(target: Target, geometry: Geometry, note: Note | None = None
         "manifest": {"sha256": manifest.sha256, "content_sha256": manifest.digest},
         "config_sha256": target.config.sha256,
         "files": {**build_files, **export_files},
+        "model_files": model_files,
         "head": None
         if head is None
         else {"file": head.path.name, **export_files[f"export/{head.path.name}"], **head_content},

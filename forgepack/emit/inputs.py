@@ -11,9 +11,12 @@ import numpy as np
 
 from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, SUFFIX, read_asset_files, stated_hash_digest
 from forgepack.artifacts.checkpoint import Checkpoint
+from forgepack.artifacts.export import equal_layers
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.locked import require_locked
+from forgepack.artifacts.model_files import disagreements, read_model_files
 from forgepack.artifacts.quant import Quant
+from forgepack.artifacts.release_json import MODEL_FILES
 from forgepack.artifacts.state import FileState, file_states
 from forgepack.artifacts.target import Target
 from forgepack.artifacts.tree import walk
@@ -110,6 +113,7 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     """
     if inputs.target.head is None:
         raise _no_export(inputs.target)
+    _check_model_files(inputs.target, profile)
     _, _, target, package_head, _ = gather(
         lambda: _check_checkpoint(inputs.checkpoint, profile, note),
         lambda: _check_quant_bytes(inputs.quant, note),
@@ -126,6 +130,10 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     if package_head not in (None, content):
         what = "the target's head package does not hold the head of its export: one of them is stale"
         raise _foreign(what, inputs.target.head_package, f"content {content}", f"content {package_head}")
+    layers = {path: record["sha256"] for path, record in target["files"].items() if path.endswith(".safetensors")}
+    for first, other in equal_layers(layers):
+        what = "two files of the export hold the same bytes"
+        raise _foreign(what, other, "content of its own", f"the bytes of {first}")
     rewritten = _rewritten_tokenizer(inputs, target)
     return Identity(
         checkpoint=describe_checkpoint(inputs.checkpoint),
@@ -133,6 +141,23 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
         quantization=describe_quantization(inputs.quant),
         warnings=() if rewritten is None else (rewritten,),
     )
+
+
+def _check_model_files(target: Target, profile: Profile) -> None:
+    """Demand that the files of model/ agree with the tokenizer: rules TOK021 and TOK022, which need all of it."""
+    geometry, pin = profile.geometry, profile.target
+    names = tuple(name for name in MODEL_FILES if (target.paths.model / name).is_file())
+    files, _ = read_model_files(target.paths.model, names)
+    for one in disagreements(
+        files,
+        target.tokenizer,
+        rows=geometry.vocab,
+        ends=pin.eos_tokens,
+        used=pin.used_tokens,
+        config=target.config.stated,
+    ):
+        what = f"{one.file} does not agree with the target's other files"
+        raise _foreign(what, f"{target.paths.model / one.file}: {one.path}", one.expected, one.found)
 
 
 def _check_checkpoint(checkpoint: Checkpoint, profile: Profile, note: Note | None) -> None:

@@ -17,6 +17,7 @@ from forgepack.emit.describe import describe_target
 from forgepack.errors import MissingError, UsageError
 from forgepack.profile import Profile
 from forgepack.verify.binding import leaves
+from forgepack.verify.compare import lookup
 from forgepack.verify.drafter_record import drafter_record
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given
@@ -72,7 +73,9 @@ def make_attestation(pair: Pair, evidence: Evidence) -> dict[str, Any]:
         where = str(target.paths.build)
         raise MissingError("the target's export is missing", where=where, hint="name it with --target-export")
     described = describe_target(target, pair.profile.geometry)
-    if not list(leaves(pair.binding.value.get("target"), described)):
+    own = pair.binding.value.get("target")
+    unbound = {"model_files"} if lookup(own, "model_files") is None else set()
+    if not [path for path, _, _ in leaves(own, described) if path not in unbound]:
         raise UsageError(
             "the package was emitted for this target: there is nothing to attest",
             where=pair.sources.named["target"] if "target" in pair.sources.named else str(target.paths.build),

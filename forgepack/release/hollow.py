@@ -14,7 +14,7 @@ from pathlib import Path
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.release_record import SUMS_FILE
 from forgepack.artifacts.safetensors_file import MAX_HEADER
-from forgepack.artifacts.target import EMBEDDING_FILE, HEAD_FILE, read_embedding
+from forgepack.artifacts.target import read_embedding
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.disk.files import make_folder, new_file, opened
 from forgepack.errors import CorruptError, ForgepackError, HubError
@@ -25,12 +25,10 @@ from forgepack.hub.retry import ask_again
 from forgepack.hub.transfer import Transfer
 from forgepack.profile import Profile
 from forgepack.verify.hashing import FileDigest
-from forgepack.verify.layout import SELECTOR_FILE
 
 LARGEST = 64 << 20
 HEAD = 4096
 _WHOLE = (".json", ".jinja", ".md", ".txt", "main.hash", "LICENSE", "NOTICE", SUMS_FILE)
-_WITH_HEADS = (HEAD_FILE, SELECTOR_FILE, EMBEDDING_FILE, "main.mlirb")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +65,7 @@ class HollowCopy:
             if name in chosen and (file.sha256 is None or text):
                 self.fetch(file)
             else:
-                self._hollow(file, head=name in chosen and name.endswith(_WITH_HEADS))
+                self._hollow(file, head=name in chosen)
 
     def fill_row(self, path: Path, token: int) -> None:
         """Bring one row of an embedding, where it has one: the pair is bound to the mask token's."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from forgepack.artifacts.aimodel import PROGRAM_FILE, SUFFIX
+from forgepack.artifacts.aimodel import COMPILED_SUFFIXES, PROGRAM_FILE, SUFFIX
 from forgepack.artifacts.checkpoint import CONFIG_FILE, MODEL_FILE
 from forgepack.artifacts.config import ARCHITECTURE
 from forgepack.artifacts.files import open_regular, read_error, sniff
@@ -18,7 +18,6 @@ from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.target import EMBEDDING_FILE, HEAD_FILE, MANIFEST_FILE
 from forgepack.artifacts.tokenizer import TOKENIZER_FILE, read_json
 from forgepack.errors import CorruptError, LimitError, UsageError
-from forgepack.verify.layout import COMPILED_SUFFIXES
 
 RELEASE_FILE = "release.json"
 _HEAD_BYTES = 512

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from forgepack.equality import identical, same
+from forgepack.escaping import told_apart
 from forgepack.verify.report import Finding
 
 __all__ = ["differing", "identical", "lookup", "same", "shown"]
@@ -20,7 +21,8 @@ def shown(value: Any) -> str:
 
 def differing(subject: str, where: str, *, expected: Any, found: Any, message: str = "") -> Finding:
     """Return the finding for two values that were compared."""
-    return Finding(subject=subject, where=where, expected=shown(expected), found=shown(found), message=message)
+    wanted, there = told_apart(shown(expected), shown(found))
+    return Finding(subject=subject, where=where, expected=wanted, found=there, message=message)
 
 
 def lookup(value: Any, path: str) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forgepack.artifacts.aimodel import METADATA_FILE, SUFFIX, metadata_content
-from forgepack.artifacts.files import hash_file, read_bounded
+from forgepack.artifacts.files import hash_file, only_line_ends_differ, read_bounded
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, parse_object
 from forgepack.errors import CorruptError
@@ -40,7 +40,15 @@ def file_differences(pair: Pair, file: Path, path: str, record: Any) -> Iterator
     if found is None:
         yield differing("file", where, expected=_short(record), found=_absence(file), message=message)
     elif not identical(found, record):
+        stated = record.get("sha256") if isinstance(record, Mapping) else None
+        message = f"{line_ends(file, stated)}{message}"
         yield differing("file", where, expected=_short(record), found=_short(found), message=message)
+
+
+def line_ends(file: Path, sha256: object) -> str:
+    """Return a word on a file whose digest is another, if it is the same text with other line ends."""
+    same_text = isinstance(sha256, str) and file.is_file() and only_line_ends_differ(file, sha256)
+    return "it differs only in line ends, as git or an editor writes them; " if same_text else ""
 
 
 def describe(pair: Pair, file: Path) -> dict[str, Any] | None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forgepack.artifacts.files import hash_file
-from forgepack.artifacts.target import EMBEDDING_FILE
-from forgepack.artifacts.tokenizer import TOKENIZER_CONFIG, TOKENIZER_FILE
+from forgepack.artifacts.release_json import MODEL_FILES
 from forgepack.artifacts.tree import Entry, content
 from forgepack.errors import ForgepackError
 from forgepack.verify.inputs import Parsed
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 # A release has five files that count, so more threads would not help.
 MAX_THREADS = 5
-_MODEL_FILES = frozenset({"config.json", TOKENIZER_FILE, TOKENIZER_CONFIG, EMBEDDING_FILE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,11 @@ def planned_files(pair: Pair) -> Iterator[Path]:
     """
     sources, target = pair.sources, pair.sources.target
     yield from _files(pair, sources.drafter, pair.tree)
-    yield from (p for p in _files(pair, target.model, pair.model_tree) if p.name in _MODEL_FILES)
+    yield from (
+        p
+        for p in _files(pair, target.model, pair.model_tree)
+        if p.relative_to(target.model).as_posix() in MODEL_FILES
+    )
     if target.export is not None:
         yield from _files(pair, target.export, pair.export_tree)
     yield from _files(pair, target.build, pair.build_tree)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepack.artifacts.aimodel import ASSET_FILES, SUFFIX
+from forgepack.artifacts.aimodel import ASSET_FILES, COMPILED_SUFFIXES, SUFFIX
 from forgepack.artifacts.mlpackage import coreml_parts
 from forgepack.artifacts.tree import Entry
 from forgepack.errors import NothingToVerifyError
@@ -16,7 +16,6 @@ SOURCE_FILE = "DFLASH2_SOURCE.json"
 CONFIG_FILE = "config.json"
 LICENCE_FILE = "LICENSE"
 NOTICE_FILE = "NOTICE"
-COMPILED_SUFFIXES = (".aimodelc", ".aimodelx")
 
 
 # What people name in place of a package, by a file that only it has.

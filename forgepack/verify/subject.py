@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.attestation import Attestation, Evidence
 from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter_config, read_target_config
+from forgepack.artifacts.export import ExportFiles, build_faults, read_export
 from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
+from forgepack.artifacts.model_files import ModelFiles, read_model_files
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
-from forgepack.artifacts.release_json import Release
+from forgepack.artifacts.release_json import MODEL_FILES, Release
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.sidecar import current_sidecar
 from forgepack.artifacts.target import (
@@ -28,6 +30,7 @@ from forgepack.artifacts.target import (
     MANIFEST_FILE,
     Embedding,
     Manifest,
+    named_packages,
     read_embedding,
     read_manifest,
 )
@@ -69,6 +72,7 @@ from forgepack.verify.readers import (
 )
 from forgepack.verify.report import Depth
 from forgepack.verify.sources import Sources
+from forgepack.verify.version_1 import leave_to_version_1
 
 if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison
@@ -160,6 +164,9 @@ class Pair(InputSet):
         self.packages: Input[Mapping[str, AssetFiles]] = Input("packages", self._read_packages)
         self.export_tree: Input[Tree] = self._tree("export_tree", export, absent=NO_EXPORT)
         self.head = self._safetensors("head", export, HEAD_FILE, absent=NO_EXPORT)
+        self.export_files: Input[ExportFiles] = Input("export_files", self._read_export)
+        self.build_files: Input[Tree] = Input("build_files", self._read_build)
+        self.model_files: Input[ModelFiles] = Input("model_files", self._read_model, depth=Depth.HASH)
         root = self.sources.root
         self.target_licence: Input[tuple[Path, bytes]] = self._file(
             "target_licence", below(root, LICENCE_FILE), read_optional, absent=NO_ROOT
@@ -309,8 +316,32 @@ class Pair(InputSet):
             if one.depth <= self.depth:
                 one.settle()
 
+    def _read_export(self) -> Parsed[ExportFiles]:
+        root = self.sources.target.export
+        entries = self._regular(self.export_tree.value)
+        assert root is not None, "it has entries"
+        files, faults = read_export(root, entries, layers=self.profile.geometry.target_layers)
+        return leave_to_version_1(self, files, faults)
+
+    def _read_build(self) -> Parsed[Tree]:
+        """Look at every file of the build that is no package's of the manifest."""
+        entries = self._regular(self.build_tree.value)
+        named = list(named_packages(self.manifest.value)) if self.manifest.available else []
+        return Parsed(value=entries, faults=tuple(build_faults(self.sources.target.build, entries, named)))
+
+    def _read_model(self) -> Parsed[ModelFiles]:
+        root = self.sources.target.model
+        entries = {entry.path: entry for entry in self._regular(self.model_tree.value)}
+        files, faults = read_model_files(root, tuple(name for name in MODEL_FILES if name in entries))
+        return Parsed(value=files, faults=tuple(faults))
+
+    def _regular(self, entries: Tree) -> Tree:
+        """Return the files of a part; a link counts where links are allowed."""
+        kinds = ("file", "link") if self.sources.allow_links else ("file",)
+        return tuple(entry for entry in entries if entry.kind in kinds)
+
     def _read_packages(self) -> Parsed[Mapping[str, AssetFiles]]:
         manifest = self.manifest.value
-        names = (manifest.head_file, *(chunk.file for chunk in manifest.chunks))
+        names = named_packages(manifest)
         build = self.sources.target.build
         return lineage.read_packages(build, names, links=self.sources.allow_links)

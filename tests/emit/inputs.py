@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from forgepack.artifacts.checkpoint import read_checkpoint
+from forgepack.artifacts.export import layer_files
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, read_lock, write_lock
 from forgepack.artifacts.quant import QUANT_FILE, read_quant
@@ -23,6 +24,7 @@ from forgepack.coreai_backend.target_assets import HeadWeights, author_chunk_sta
 from forgepack.emit.inputs import EmitInputs
 from forgepack.profile import Profile, parse_profile
 from tests.emit.synthetic import Array, Weights, make_weights, rng
+from tests.verify.factory import write_layer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EXPORT = "mix25_synthetic"
@@ -146,7 +148,8 @@ def _write_target(pair: Pair) -> None:
     table[g.mask_token] = pair.weights("target:embedding[mask]")
     np.save(model / "embed_tokens_fp16.npy", table)
     write_head(pair)
-    (export / "layer_00.safetensors").write_bytes(b"a stand-in for a layer")
+    for name in layer_files(g.target_layers):
+        write_layer(export / name, rng(name))
     metadata = AssetMetadata(author="tests", licence="MIT", description="a stand-in")
     author_chunk_standin(
         build / "chunk_L00-03.aimodel", hidden=g.hidden, entries={"v8_8k": 8}, outputs=("y",), metadata=metadata

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from tests.mutation.file_mutants import file_mutants
 from tests.mutation.json_mutants import JsonMutant, json_mutants
 from tests.mutation.program_mutants import program_mutants
 from tests.mutation.stage import Mutant, Stage
@@ -93,6 +94,10 @@ TOLD: tuple[tuple[str, str], ...] = (
         "template and settings are the serving side's: acceptance may fall, results stay right (TOK003, TOK004)",
     ),
     (
+        r"(target|plain) files: target/model/(chat_template\.(jinja|json)|(tokenizer|generation)_config\.json): .*",
+        "templates, settings and sampling are the serving side's (TOK003, TOK004, CTR081); token ids are refused",
+    ),
+    (
         r"plain files: target/LICENSE: no file",
         "a release root without its licence is no release yet: bundle demands it, verify warns (LIC006)",
     ),
@@ -112,6 +117,7 @@ def all_mutants(stage: Stage) -> Iterator[Mutant]:
     yield from _program_mutants(stage)
     yield from _tensor_mutants(stage)
     yield from _plain_mutants(stage)
+    yield from file_mutants(stage)
 
 
 def _sidecar_mutants(stage: Stage) -> Iterator[Mutant]:

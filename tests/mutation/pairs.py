@@ -16,7 +16,7 @@ from tests.verify.factory import lock_checkpoint, tiny_profile
 def tiny_stage(root: Path) -> Stage:
     """Emit the tiny pair and read it once."""
     profile = tiny_profile()
-    return Stage(build_pair(root, profile), profile)
+    return Stage(build_pair(root, profile, whole=True), profile)
 
 
 def miniature_stage(root: Path) -> Stage:

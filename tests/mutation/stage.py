@@ -30,7 +30,7 @@ _DERIVED = ("comparison",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One change of a good pair: of a file (without ``make`` it is removed), or of the parsed program.
+    """One change of a good pair: of a file (removed without ``make``, or one more), or of the parsed program.
 
     ``subject`` groups mutants for the score, ``areas`` are those whose rules should refuse this one.
     """
@@ -84,7 +84,7 @@ class Stage:
     def judge(self, mutant: Mutant) -> Outcome:
         """Apply a mutant, evaluate its areas' rules until one refuses, else all others; undo the mutant."""
         path = self.root / mutant.file
-        kept = path.read_bytes() if mutant.file else b""
+        kept = path.read_bytes() if mutant.file and path.exists() else None
         try:
             if mutant.make is not None:
                 path.write_bytes(mutant.make())
@@ -95,8 +95,10 @@ class Stage:
             detail = "".join(traceback.format_exception(err)[-3:])
             return Outcome(mutant=mutant, ending="crashed", detail=detail)
         finally:
-            if mutant.file:
+            if kept is not None:
                 path.write_bytes(kept)
+            elif mutant.file:
+                path.unlink()
 
     def _judged(self, mutant: Mutant) -> Outcome:
         pair = self._with_known_inputs(self._pair(), mutant)
@@ -122,11 +124,10 @@ class Stage:
         values: dict[str, Any] = dict(self._values)
         digests = dict(self._digests)
         path = self.root / mutant.file
-        if path in digests:
-            digests.pop(path)
-            if mutant.make is not None:
-                size, sha256 = hash_file(path)
-                digests[path] = FileDigest(bytes=size, sha256=sha256)
+        digests.pop(path, None)
+        if mutant.file and mutant.make is not None:
+            size, sha256 = hash_file(path)
+            digests[path] = FileDigest(bytes=size, sha256=sha256)
         values["digests"] = digests
         if mutant.program is not None:
             reading: AssetReading = values["program"]

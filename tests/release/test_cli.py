@@ -182,9 +182,18 @@ def test_verify_bundle_refuses_with_1_and_writes_its_report(
 def test_warning_of_a_staged_release_is_told(base: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What does not refuse a release is said while it is bundled."""
     shutil.copytree(base, here / "pair")
+    (here / "pair/target/model/tokenizer_config.json").write_text('{"add_bos_token": true}')
+    args = [arg.replace(str(base), str(here / "pair")) for arg in bundle_args(base)]
+    assert 0 == run(args)
+    assert "warning: TOK004" in capsys.readouterr().err
+
+
+def test_file_that_nothing_binds_is_not_bundled(base: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What verify --bundle refuses is refused while it is staged."""
+    shutil.copytree(base, here / "pair")
     (here / "pair/target/coreai/extra.json").write_text("{}")
-    assert 0 == run([arg.replace(str(base), str(here / "pair")) for arg in bundle_args(base)])
-    assert "warning: CTR024" in capsys.readouterr().err
+    assert 4 == run([arg.replace(str(base), str(here / "pair")) for arg in bundle_args(base)])
+    assert "CTR024" in capsys.readouterr().err
 
 
 def test_verify_bundle_with_its_sources(base: Path, released: Path, capsys: pytest.CaptureFixture[str]) -> None:

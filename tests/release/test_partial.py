@@ -19,7 +19,7 @@ def test_export_is_optional(bare: Path) -> None:
     check_release(bare, TINY, export=False)
     report = judged(bare)
     assert "pass" == report.verdict, explain_all(report)
-    assert ["CTR055"] == [check.id for check in report.failed("note")]
+    assert ["CTR055", "CTR083"] == [check.id for check in report.failed("note")]
     assert "component export" in told(report, "CTR055")
     assert "not-evaluated" == check_of(report, "HEAD001").status
 

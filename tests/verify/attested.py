@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from forgepack.artifacts.attestation import own_digest, read_attestation
 from forgepack.artifacts.files import hash_file
 from forgepack.canonical import digest_json, dump_canonical
@@ -20,8 +22,8 @@ from forgepack.verify.given import Given
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
-from tests.verify.factory import EXPORT, tiny_profile
-from tests.verify.sabotage import Change, put, write
+from tests.verify.factory import EXPORT, tiny_profile, write_layer
+from tests.verify.sabotage import Change, put
 
 SIBLING = "tiny_sibling"
 MANIFEST = "sibling/coreai/manifest.json"
@@ -36,7 +38,7 @@ def make_sibling(root: Path) -> Path:
     (folder / "export" / EXPORT).rename(folder / "export" / SIBLING)
     put(MANIFEST, "export", value=SIBLING)(root)
     put(CONFIG, "fine_tuned", value=True)(root)
-    write(LAYER, b"another layer")(root)
+    write_layer(root / LAYER, np.random.default_rng(99))
     return folder
 
 

@@ -23,13 +23,16 @@ from tests.verify.factory import (
     write_quant,
     write_target,
 )
+from tests.verify.whole_model import write_model_files
 
 
-def build_pair(root: Path, profile: Profile, seed: int = 1) -> Path:
-    """Write checkpoint, quant and target with random values and emit the drafter from them."""
+def build_pair(root: Path, profile: Profile, seed: int = 1, *, whole: bool = False) -> Path:
+    """Write checkpoint, quant and target with random values and emit the drafter; ``whole`` has all of model/."""
     checkpoint = write_checkpoint(root / "checkpoint", profile, seed)
     quant = write_quant(root / "quant", profile, checkpoint)
     target = write_target(root / "target", profile, seed + 200)
+    if whole:
+        write_model_files(target / "model", profile)
     report_quant(quant, checkpoint, target, profile)
     inputs = EmitInputs(
         quant=read_quant(quant, profile.geometry),
@@ -61,6 +64,12 @@ def foreign(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.rmtree(root / "drafter")
     write_drafter(root / "drafter", root, tiny_profile())
     return root
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build a good pair whose target has all twelve files of model/."""
+    return build_pair(tmp_path_factory.mktemp("whole") / "pair", tiny_profile(), whole=True)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from forgepack.artifacts.export import layer_files
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, read_lock, write_lock
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
@@ -246,8 +247,8 @@ def write_target(root: Path, profile: Profile, seed: int = 3) -> Path:
     write_json(model / "tokenizer_config.json", {"chat_template": "{{ messages }}", "model_max_length": 1024})
     np.save(model / "embed_tokens_fp16.npy", rng.normal(0, 1, (g.vocab, g.hidden)).astype(np.float16))
     write_head(export / "lm_head.safetensors", g, rng)
-    for layer in range(g.target_layers):
-        (export / f"layer_{layer:02d}.safetensors").write_bytes(rng.bytes(64))
+    for name in layer_files(g.target_layers):
+        write_layer(export / name, rng)
     write_packages(root, profile)
     return root
 
@@ -263,6 +264,12 @@ def write_head(path: Path, g: Geometry, rng: np.random.Generator) -> None:
         out.write("lm_head.idx", rng.integers(0, 16, (g.vocab, g.hidden)).astype(np.uint8))
         out.write("lm_head.lut", np.sort(rng.normal(0, 1, (16, 1)), axis=0).astype(np.float16))
         out.write("lm_head.scale", rng.uniform(0.05, 0.2, g.vocab).astype(np.float16))
+
+
+def write_layer(path: Path, rng: np.random.Generator) -> None:
+    """Write a stand-in of one of a layer's files: the gain of a norm."""
+    with SafetensorsWriter(path, {"input_layernorm": ("F16", (16,))}, {}) as out:
+        out.write("input_layernorm", rng.normal(1, 0.1, 16).astype(np.float16))
 
 
 def edit_json(path: Path, **changes: Any) -> None:

@@ -75,17 +75,17 @@ def test_a_finding_is_known_by_all_but_its_digests(field: str, value: str, same:
 def test_findings_beyond_the_shown_ones_are_known(pair: Path, tmp_path: Path) -> None:
     """A report holds twenty findings of a rule; the others are known by their keys, and one more is new."""
     for number in range(30):
-        write(f"target/coreai/extra{number:02d}.bin", b"x")(pair)
+        write(f"target/coreai/._extra{number:02d}.bin", b"x")(pair)
     report = run_on(pair, strict=True)
-    assert (30, 20) == (check_of(report, "CTR024").count, len(check_of(report, "CTR024").findings))
+    assert (30, 20) == (check_of(report, "PATH006").count, len(check_of(report, "PATH006").findings))
     terms = baseline_of(report, tmp_path)
     known = run_on(pair, terms=terms, strict=True)
-    assert ("pass", 30) == (known.verdict, check_of(known, "CTR024").known)
+    assert ("pass", 30) == (known.verdict, check_of(known, "PATH006").known)
     again = baseline_of(known, tmp_path)
     assert "pass" == run_on(pair, terms=again, strict=True).verdict
-    write("target/coreai/extra30.bin", b"x")(pair)
-    more = check_of(run_on(pair, terms=terms, strict=True), "CTR024")
-    assert ("fail", 1, "extra30.bin" in more.findings[0].where) == (more.status, more.counting, True)
+    write("target/coreai/._extra30.bin", b"x")(pair)
+    more = check_of(run_on(pair, terms=terms, strict=True), "PATH006")
+    assert ("fail", 1, "._extra30.bin" in more.findings[0].where) == (more.status, more.counting, True)
 
 
 def test_what_proves_the_pair_is_never_known(pair: Path, tmp_path: Path) -> None:

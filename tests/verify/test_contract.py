@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from forgepack.artifacts.files import hash_file
-from tests.verify.factory import EXPORT, lock_checkpoint, tiny_profile
+from tests.verify.factory import EXPORT, lock_checkpoint, tiny_profile, write_layer
 from tests.verify.running import by_name, check_of, explain_all, refuse, roots, told, verified
 from tests.verify.sabotage import (
     CONFIG,
@@ -348,7 +349,7 @@ def test_export_that_a_release_leaves_out(pair: Path) -> None:
 
 def test_a_changed_layer_is_found(pair: Path) -> None:
     """Any file of the export counts, not only the head."""
-    write(f"target/export/{EXPORT}/layer_03.safetensors", b"x" * 64)(pair)
+    write_layer(pair / f"target/export/{EXPORT}/layer_03.safetensors", np.random.default_rng(99))
     assert ["CTR023"] == roots(verified(pair, "hash"))
 
 
@@ -356,12 +357,12 @@ def test_a_lost_file_of_the_export(pair: Path) -> None:
     """A file that was skipped in a copy is missed by name, though what is left agrees with itself."""
     remove(f"target/export/{EXPORT}/layer_05.safetensors")(pair)
     report = verified(pair, "hash")
-    assert ["CTR023"] == roots(report)
+    assert ["PKG038"] == roots(report)
     assert "no file" in told(report, "CTR023")
 
 
-def test_an_unbound_file_warns(pair: Path) -> None:
-    """A file of the build that no digest covers is told."""
-    both(write("target/coreai/extra.bin", b"x"), write("target/coreai/.DS_Store", b"x"))(pair)
+def test_an_unbound_file_is_refused(pair: Path) -> None:
+    """A file of the build that no digest covers is told; what systems and git leave is not."""
+    both(*(write(f"target/coreai/{name}", b"x") for name in ("extra.bin", ".DS_Store", ".gitkeep")))(pair)
     report = verified(pair)
-    assert ("pass", 1) == (report.verdict, check_of(report, "CTR024").count)
+    assert (["CTR024"], 1) == (roots(report), check_of(report, "CTR024").count)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forgepack.canonical import sha256_hex
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
+from forgepack.verify.files import line_ends
 from forgepack.verify.layout import LICENCE_FILE, NOTICE_FILE
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -81,7 +83,8 @@ def texts(pair: Pair) -> Iterator[Finding]:
     for name, data in sorted(pair.checkpoint_texts.value.items()):
         if package[name].available and package[name].value != data:
             where = pair.place(pair.sources.drafter / name)
-            yield differing(name, where, expected="the checkpoint's text", found="another text")
+            message = line_ends(pair.sources.drafter / name, sha256_hex(data))
+            yield differing(name, where, expected="the checkpoint's text", found="another text", message=message)
 
 
 @rule(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forgepack.artifacts.aimodel import SUFFIX
+from forgepack.artifacts.aimodel import COMPILED_SUFFIXES, SUFFIX
 from forgepack.artifacts.mlpackage import rounded_to_nearest
 from forgepack.artifacts.tree import JUNK
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
-from forgepack.verify.layout import COMPILED_SUFFIXES
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair

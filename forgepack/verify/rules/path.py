@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forgepack.artifacts.tree import JUNK, Entry, collisions, unsafe_reason
+from forgepack.escaping import told_apart
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -114,8 +115,10 @@ def name_collisions(pair: Pair) -> Iterator[Finding]:
         by_root.setdefault(root, []).append(entry.path)
     for root, paths in by_root.items():
         for first, second in collisions(paths):
-            place = pair.place(root / second)
-            yield Finding(subject=place, expected="a name of its own", found=f"collides with {first!r}", where=place)
+            place, (name, other) = pair.place(root / second), told_apart(second, first)
+            found, message = f"collides with '{other}'", "" if name == second else f"this one is '{name}'"
+            expected = "a name of its own"
+            yield Finding(subject=place, expected=expected, found=found, where=place, message=message)
 
 
 @rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from forgepack.artifacts.release_json import (
@@ -16,9 +16,11 @@ from forgepack.artifacts.release_json import (
     needs_notice,
 )
 from forgepack.artifacts.tree import collisions
+from forgepack.escaping import told_apart
 from forgepack.verify.bundle import left_out, listed_files, present_files, unlisted_files
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
+from forgepack.verify.files import line_ends
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -143,7 +145,7 @@ def model_files(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "CTR045",
-    title="the release's files are all there, and no others beside them",
+    title="the release's files are all there, and its folders hold no others",
     why="a missing file stops the runtime; one that no digest covers may be loaded in place of a listed one",
     remedy=_DOWNLOAD,
     needs=("release", "bundle_tree"),
@@ -154,7 +156,7 @@ def same_files(pair: Pair) -> Iterator[Finding]:
     present = present_files(pair)
     for file in listed_files(pair):
         if file.path not in present:
-            hint = "--plain looks at the target alone" if file.component == "drafter" else ""
+            hint = "--plain looks at the target alone" if file.component == "drafter" else _twin(file.path, present)
             expected = f"{file.bytes} bytes"
             yield differing(file.path, f"bundle/{file.path}", expected=expected, found="no such file", message=hint)
     for component, path in unlisted_files(pair):
@@ -162,21 +164,30 @@ def same_files(pair: Pair) -> Iterator[Finding]:
         yield differing(path, f"bundle/{path}", expected=expected, found="a file that is not listed")
 
 
+def _twin(path: str, present: Iterable[str]) -> str:
+    """Return a word on a file that is here under a name that looks like a missing one's."""
+    found = next((other for other in present if other != path and collisions((path, other))), None)
+    name, other = told_apart(path, found or "")
+    return "" if found is None else f"'{other}' is here, which is another name than '{name}'"
+
+
 @rule(
     "CTR046",
     title="every file has the size that release.json lists",
-    why="a cut download has the right name and start",
+    why="another size is a cut download, or a file that was written again",
     remedy=_DOWNLOAD,
     needs=("release", "bundle_tree"),
     after=_FORM,
 )
 def sizes(pair: Pair) -> Iterator[Finding]:
     """The bytes of each listed file that is here are as many as listed."""
-    present = present_files(pair)
+    root, present = pair.sources.bundle, present_files(pair)
+    assert root is not None
     for file in listed_files(pair):
         if present.get(file.path, file.bytes) != file.bytes:
-            found = f"{present[file.path]} bytes"
-            yield differing(file.path, f"bundle/{file.path}", expected=f"{file.bytes} bytes", found=found)
+            found, message = f"{present[file.path]} bytes", line_ends(root / file.path, file.sha256)
+            expected = f"{file.bytes} bytes"
+            yield differing(file.path, f"bundle/{file.path}", expected=expected, found=found, message=message)
 
 
 @rule(
@@ -195,8 +206,11 @@ def digests(pair: Pair) -> Iterator[Finding]:
     for file in listed_files(pair):
         digest = known.get(root / file.path)
         if file.path in present and (digest is None or digest.sha256 != file.sha256):
-            found = "not known" if digest is None else digest.sha256
-            yield differing(file.path, f"bundle/{file.path}", expected=file.sha256, found=found)
+            found, message = (
+                "not known" if digest is None else digest.sha256,
+                line_ends(root / file.path, file.sha256),
+            )
+            yield differing(file.path, f"bundle/{file.path}", expected=file.sha256, found=found, message=message)
 
 
 @rule(

@@ -8,6 +8,7 @@ from typing import Any
 from forgepack.verify.compare import differing
 from forgepack.verify.drafter_record import drafter_record
 from forgepack.verify.faults import reported
+from forgepack.verify.files import line_ends
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -134,8 +135,9 @@ def lock_sizes(pair: Pair) -> Iterator[Finding]:
         if entry is None:
             yield differing("file of the checkpoint", where, expected=f"{file.bytes} bytes", found="no file")
         elif entry.kind == "file" and entry.size != file.bytes:
-            found = f"{entry.size} bytes"
-            yield differing("file of the checkpoint", where, expected=f"{file.bytes} bytes", found=found)
+            found, message = f"{entry.size} bytes", line_ends(pair.sources.checkpoint / file.path, file.sha256)
+            expected = f"{file.bytes} bytes"
+            yield differing("file of the checkpoint", where, expected=expected, found=found, message=message)
 
 
 @rule(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
-from forgepack.artifacts.tree import content
+from forgepack.artifacts.tree import JUNK, content
 from forgepack.verify.binding import against, bound, leaves, stated_at
 from forgepack.verify.compare import differing
 from forgepack.verify.files import file_differences, found_basis, target_file
@@ -13,6 +14,7 @@ from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
 
 _MANIFEST = "coreai/manifest.json"
+_MARKS = re.compile(rf"{JUNK.pattern}|(^|/)\.git(keep|attributes)$")  # what tools leave, and PATH006 tells
 
 
 @rule(
@@ -93,6 +95,12 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
         "HEAD",
         "PKG013",
         "CTR020",
+        "PKG038",
+        "PKG039",
+        "PKG040",
+        "PKG041",
+        "PKG043",
+        "FMT01",
     ),
 )
 def bound_files(pair: Pair) -> Iterator[Finding]:
@@ -112,17 +120,17 @@ def bound_files(pair: Pair) -> Iterator[Finding]:
     title="build and export of the target hold no file that the pair was not bound to",
     why="a file that no digest covers may be loaded in place of one that is covered",
     remedy="remove the file, or emit the package for this target",
-    severity="warning",
     needs=("binding", "build_tree"),
+    after=("CTR060", "CTR067", "CTR025", "PKG00", "PKG038", "PKG039", "PKG043", "FMT", "CTR040", "CTR045"),
 )
 def unbound_files(pair: Pair) -> Iterator[Finding]:
-    """Every file of build and export is listed by the sidecar; junk and manifest.json aside."""
+    """Every file of build and export is listed by the sidecar; junk, marks of git and manifest.json aside."""
     stated = bound(pair, "target.files")
     listed = set(stated) if isinstance(stated, Mapping) else set()
     for role, tree in (("coreai", pair.build_tree), ("export", pair.export_tree)):
         for entry in content(tree.value) if tree.available else ():
             path = f"{role}/{entry.path}"
-            if path in listed or path == _MANIFEST:
+            if path in listed or path == _MANIFEST or _MARKS.search(entry.path):
                 continue
             yield differing("file of the target", path, expected="a file that the sidecar lists", found=path)
 

@@ -1,0 +1,114 @@
+"""PKG, the target's files: each file of export and build is of the form that its name promises, and no copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from forgepack.artifacts.export import equal_layers, zero_files
+from forgepack.verify.compare import differing
+from forgepack.verify.coverage import SOURCES_LISTED, by_tools
+from forgepack.verify.faults import reported
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+_EXPORT = "restore the export from the target's release"
+
+
+@rule(
+    "PKG038",
+    title="the export holds the files of its target's layers, all of them and no others",
+    why="a layer that was lost, or one of another target, leaves an export that no longer is what was built from it",
+    remedy=_EXPORT,
+    over=("export_files",),
+    codes=("export-layers", "export-empty"),
+    after=("CTR045",),
+)
+def layers(pair: Pair) -> Iterator[Finding]:
+    """lm_head and, where one layer is there, two files for each of the profile's layers, each with a tensor."""
+    return reported(pair, "PKG038")
+
+
+@rule(
+    "PKG039",
+    title="an index beside tensor files names each of their tensors in its file",
+    why="a loader reads what the index names: a tensor that it leaves out, or looks for elsewhere, is lost",
+    remedy=_EXPORT,
+    over=("export_files",),
+    codes=("export-index",),
+    after=("PKG038", "FMT"),
+)
+def index(pair: Pair) -> Iterator[Finding]:
+    """model.safetensors.index.json, where there is one, names files that are there and every tensor in them."""
+    return reported(pair, "PKG039")
+
+
+@rule(
+    "PKG040",
+    title="no two files of the export hold the same bytes",
+    why="a copy under another layer's name has the right form and computes the wrong layer",
+    remedy=_EXPORT,
+    depth="hash",
+    needs=("export_files", "digests"),
+    after=("PKG038", "FMT"),
+)
+def copies(pair: Pair) -> Iterator[Finding]:
+    """The SHA-256 of each tensor file of the export is its own."""
+    files = pair.export_files.value
+    known = {name: pair.digests.value.get(files.root / name) for name in files.files}
+    digests = {name: digest.sha256 for name, digest in known.items() if digest is not None}
+    for first, other in equal_layers(digests):
+        where = pair.place(files.root / other)
+        yield differing("file of the export", where, expected="content of its own", found=f"the bytes of {first}")
+
+
+@rule(
+    "PKG041",
+    title="no tensor file of the export is zeros alone",
+    why="a download that left a hole has header and size, and no weights",
+    remedy=_EXPORT,
+    depth="hash",
+    needs=("export_files",),
+    after=("FMT",),
+)
+def zeros(pair: Pair) -> Iterator[Finding]:
+    """Sixteen looks at the data of each tensor file see a byte that is not zero; on the hub nobody looks."""
+    if "hub" in pair.sources.named:
+        return  # of its weights the headers came alone
+    for path in zero_files(pair.export_files.value):
+        yield differing("data of the file", pair.place(path), expected="weights", found="zeros alone")
+
+
+@rule(
+    "PKG043",
+    title="no file of the target is empty, and arrays have the size of their headers",
+    why="an empty file is a copy that failed; whatever reads it goes on without it",
+    remedy="restore the file from the target's release",
+    over=("build_files",),
+    codes=("empty-file", "array"),
+    after=("CTR046",),
+)
+def plain_files(pair: Pair) -> Iterator[Finding]:
+    """Each file of export and build that no reader of its own has holds bytes, and an array a header that fits."""
+    return reported(pair, "PKG043")
+
+
+@rule(
+    "PKG042",
+    title="checkpoint and quantized drafter hold no file that nothing lists",
+    why="a file that no lock and no report covers may be taken for a part of them",
+    remedy="remove the file, or keep it elsewhere",
+    severity="warning",
+    over=("checkpoint_tree", "quant_tree"),
+)
+def unlisted_sources(pair: Pair) -> Iterator[Finding]:
+    """Every file of the checkpoint is in its lock or taken by the profile, and a quantization has its two files."""
+    hub = pair.profile.hub
+    locked = {file.path for file in pair.lock.value.files} if pair.lock.available else set()
+    listed = {"checkpoint": {*locked, *hub.files, *hub.optional_files}, "quant": set()}
+    trees = (("checkpoint", pair.checkpoint_tree), ("quant", pair.quant_tree))
+    for role, tree in trees:
+        for entry in tree.value if tree.available else ():
+            known = entry.path in listed[role] or entry.path in SOURCES_LISTED[role]
+            if entry.kind != "folder" and not known and by_tools(entry.path) is None:
+                yield differing(f"file of {role}", f"{role}/{entry.path}", expected="a listed file", found=entry.path)

@@ -1,0 +1,125 @@
+"""TOK, the files beside tokenizer.json: they state token ids, too, and must state the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from forgepack.artifacts.model_files import (
+    Disagreement,
+    generation_disagreements,
+    range_disagreements,
+    role_disagreements,
+    special_disagreements,
+    template_disagreements,
+    token_disagreements,
+)
+from forgepack.artifacts.tokenizer import TOKENIZER_FILE
+from forgepack.verify.compare import differing
+from forgepack.verify.faults import reported
+from forgepack.verify.report import Finding
+from forgepack.verify.rule import rule
+from forgepack.verify.subject import Pair
+
+_REMEDY = "restore the file from the target's release, or remove it where the release has none"
+
+
+def _told(pair: Pair, found: Iterable[Disagreement], other: str = TOKENIZER_FILE) -> Iterator[Finding]:
+    root = pair.sources.target.model
+    for one in found:
+        message = f"{one.file} and {other} disagree" if other else ""
+        where = pair.place(root / one.file, one.path)
+        yield differing(one.file, where, expected=one.expected, found=one.found, message=message)
+
+
+@rule(
+    "TOK020",
+    title="every token id that a file of model/ states has a row",
+    why="an id past the last row reads beyond the embedding",
+    remedy=_REMEDY,
+    depth="hash",
+    needs=("model_files",),
+    codes=("model-file",),
+)
+def ids_in_range(pair: Pair) -> Iterator[Finding]:
+    """Ids of added_tokens.json, added_tokens_decoder and vocab.json have a row, and merges.txt has merges."""
+    yield from reported(pair, "TOK020")
+    if pair.model_files.available:
+        yield from _told(pair, range_disagreements(pair.model_files.value, pair.profile.geometry.vocab), other="")
+
+
+@rule(
+    "TOK021",
+    title="added tokens, vocabulary and merges are tokenizer.json's",
+    why="tools that read the other file give the text other ids, and target and drafter other tokens",
+    remedy=_REMEDY,
+    depth="lineage",
+    needs=("model_files", "tokenizer"),
+    after=("TOK001", "TOK020"),
+)
+def same_tokens(pair: Pair) -> Iterator[Finding]:
+    """added_tokens.json, added_tokens_decoder, vocab.json and merges.txt say what tokenizer.json says."""
+    return _told(pair, token_disagreements(pair.model_files.value, pair.tokenizer.value))
+
+
+@rule(
+    "TOK022",
+    title="every special token is a token",
+    why="a special token that the vocabulary lacks is split into pieces, or added with an id of its own",
+    remedy=_REMEDY,
+    depth="lineage",
+    needs=("model_files", "tokenizer"),
+    after=("TOK001", "TOK021"),
+)
+def special(pair: Pair) -> Iterator[Finding]:
+    """Each token of special_tokens_map.json and each role of tokenizer_config.json is a token of tokenizer.json."""
+    return _told(pair, special_disagreements(pair.model_files.value, pair.tokenizer.value))
+
+
+@rule(
+    "TOK023",
+    title="special_tokens_map.json and tokenizer_config.json give each role to one token",
+    why="which of the two files counts depends on the tool that reads them",
+    remedy=_REMEDY,
+    severity="warning",
+    depth="hash",
+    needs=("model_files",),
+    after=("TOK022",),
+)
+def roles(pair: Pair) -> Iterator[Finding]:
+    """Where both name a token for the end, padding or another role it is the same."""
+    return _told(pair, role_disagreements(pair.model_files.value), other="tokenizer_config.json")
+
+
+@rule(
+    "TOK024",
+    title="generation_config.json ends, starts and pads with the pair's tokens",
+    why="a server takes its end tokens from this file: another one stops too early, or never",
+    remedy=_REMEDY,
+    depth="hash",
+    needs=("model_files", "target_config"),
+    after=("VOC005",),
+)
+def generation(pair: Pair) -> Iterator[Finding]:
+    """End tokens are among the profile's; other ids decode, and are config.json's where it states them."""
+    profile, config = pair.profile, pair.target_config.value
+    ids = generation_disagreements(
+        pair.model_files.value,
+        ends=profile.target.eos_tokens,
+        used=profile.target.used_tokens,
+        config=config.stated,
+    )
+    return _told(pair, ids, other="")
+
+
+@rule(
+    "TOK025",
+    title="the chat template is one text wherever it stands",
+    why="a tool takes the template of one place or of another: the drafter was trained on one",
+    remedy=_REMEDY,
+    severity="warning",
+    depth="hash",
+    needs=("model_files",),
+)
+def one_template(pair: Pair) -> Iterator[Finding]:
+    """chat_template.jinja, chat_template.json and tokenizer_config.json, those that state a template, state one."""
+    return _told(pair, template_disagreements(pair.model_files.value), other="")

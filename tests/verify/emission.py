@@ -1,0 +1,44 @@
+"""What emission says of a pair's inputs, without writing a package; and a sidecar brought up to date by a forger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from forgepack.artifacts.checkpoint import read_checkpoint
+from forgepack.artifacts.quant import read_quant
+from forgepack.artifacts.target import locate_target, read_target
+from forgepack.canonical import dump_canonical
+from forgepack.emit.describe import describe_file
+from forgepack.emit.inputs import EmitInputs, Identity, identify
+from forgepack.emit.sidecar_content import identity_digest
+from tests.verify.factory import tiny_profile
+from tests.verify.sabotage import ASSET, SIDECAR
+
+
+def identified(root: Path) -> Identity:
+    """Judge checkpoint, quant and target below ``root`` as emission does; raises what it raises."""
+    profile = tiny_profile()
+    inputs = EmitInputs(
+        quant=read_quant(root / "quant", profile.geometry, content=False),
+        checkpoint=read_checkpoint(root / "checkpoint", profile),
+        target=read_target(locate_target(root / "target")),
+    )
+    return identify(inputs, profile)
+
+
+def forge_binding(root: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the sidecar's binding, and bring every digest of it up to date, as one would who has the tool."""
+    sidecar = json.loads((root / SIDECAR).read_bytes())
+    change(sidecar["forgepack"])
+    metadata = root / ASSET / "metadata.json"
+    raw = json.loads(metadata.read_bytes())
+    raw["creatorDefinedMetadata"]["forgepack"]["sidecar_sha256"] = identity_digest(sidecar)
+    metadata.write_bytes(dump_canonical(raw))
+    files = sidecar["forgepack"]["package"]["files"]
+    if files:
+        name = metadata.relative_to(root / "drafter").as_posix()
+        files[name] = describe_file(metadata)
+    (root / SIDECAR).write_bytes(dump_canonical(sidecar))
