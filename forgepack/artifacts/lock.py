@@ -87,9 +87,7 @@ class CheckpointLock:
 
     def as_json(self) -> dict[str, Any]:
         """Return the lock as the JSON object that schemas/checkpoint.lock.schema.json describes."""
-        files = [
-            {"path": f.path, "bytes": f.bytes, "sha256": f.sha256, "evidence": f.evidence} for f in self.files
-        ]
+        files = [{"path": f.path, "bytes": f.bytes, "sha256": f.sha256, "evidence": f.evidence} for f in self.files]
         head = {"schema": KIND.schema, "repo": self.repo, "commit": self.commit, "adopted": self.adopted}
         return {**head, "files": files}
 

@@ -31,7 +31,6 @@ RECIPE = "build"
 _REFUSED = (ValueError, TypeError, OverflowError)
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """A configuration: ``path`` is the file it was read from, ``defaults`` map command -> parameter -> value.

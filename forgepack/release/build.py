@@ -210,7 +210,10 @@ class _Build:
             checkpoint=absolute(recipe.checkpoint),
             traces=None,
             named={
-                **{"drafter": "drafter", "quant": "quant", "checkpoint": "checkpoint", "target": "target"},
+                "drafter": "drafter",
+                "quant": "quant",
+                "checkpoint": "checkpoint",
+                "target": "target",
                 **{role: path.name for role, path in recipe.files.items()},
             },
             given=recipe.given,

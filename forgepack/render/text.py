@@ -21,7 +21,8 @@ _ORDER = ("error", "warning", "note")
 
 def render(report: Report, *, verbose: bool = False) -> str:
     """Return the report as lines; ``verbose`` also lists every check that passed or was not evaluated."""
-    lines = [*_head(report, verbose=verbose), *_failures(report), *_findings(report, verbose=verbose), *_accepted(report)]
+    lines = [*_head(report, verbose=verbose), *_failures(report)]
+    lines += [*_findings(report, verbose=verbose), *_accepted(report)]
     lines += _unknown(report, verbose=verbose)
     if verbose:
         lines += [f"pass    {check.id}  {check.title}" for check in report.checks if check.status == "pass"]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import click
 
-from forgepack.cli.settable import reads_file, settable
 from forgepack.cli.examples import EXAMPLES
 from forgepack.cli.main import COMMANDS, forgepack
+from forgepack.cli.settable import reads_file, settable
 
 _SHARED = ("quiet", "verbose", "help")
 
