@@ -59,7 +59,7 @@ def _better(err: ForgepackError, command: str | None) -> str | None:
     """Return what helps and the library can't know: the command's other ways, or what the system's words mean."""
     if err.code == "hub-offline" and command in _WITHOUT_HUB:
         return f"{err.hint}, or {_WITHOUT_HUB[command]}"
-    if isinstance(err, OutputError) and os.strerror(errno.ENAMETOOLONG) in (err.found or ""):
+    if os.strerror(errno.ENAMETOOLONG) in (err.found or ""):
         return f"take a name of at most {_LONGEST_NAME} bytes: file systems end at 255, and work files need some more"
     return None
 

@@ -22,6 +22,7 @@ from forgepack.cli.next_step import next_step
 from forgepack.errors import ForgepackError
 from forgepack.miniature.data import find_miniature
 from forgepack.resources import data_folder
+from forgepack.staging import locked_work
 
 
 def commands() -> Iterator[click.Command]:
@@ -297,11 +298,14 @@ def test_demo_files_are_the_miniature(here: Path, capsys: pytest.CaptureFixture[
     assert 2 == run(["demo", "--files", "other", "--work", "w"])
 
 
-@pytest.mark.parametrize("length", [250, 300])
-def test_an_output_whose_name_is_too_long_is_told_so(capsys: pytest.CaptureFixture[str], length: int) -> None:
-    """A disk with room is not told to make room: the name is what does not fit."""
-    code, lines = told(capsys, f"fetch --profile mini --adopt {find_miniature().checkpoint} --out {'x' * length}")
-    assert (5, True) == (code, lines[-1].startswith("  next: take a name of at most 200 bytes")), lines
+def test_a_name_that_is_too_long_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """A disk with room is not told to make room: the name, or that of the work folder beside it, does not fit."""
+    hint = "take a name of at most 200 bytes"
+    with pytest.raises(forgepack.errors.OutputError) as caught, locked_work(Path("x" * 250), force=False):
+        pass
+    assert next_step(caught.value, "emit").startswith(hint)
+    code, lines = told(capsys, f"fetch --profile mini --adopt {find_miniature().checkpoint} --out {'x' * 300}")
+    assert (4, True) == (code, lines[-1].startswith(f"  next: {hint}")), lines
 
 
 @pytest.mark.parametrize("text", ["", "  ", "yesterday", "-1", "1.5", "٣", "9" * 13])

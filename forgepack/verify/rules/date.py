@@ -24,7 +24,7 @@ _FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
     needs=("asset",),
 )
 def dates_are_dates(pair: Pair) -> Iterator[Finding]:
-    """creationDate of the package and of the target's assets, where it is stated, is a day and time in UTC."""
+    """Where the package or an asset of the target states a creationDate, it is a day and time in UTC."""
     assets = [pair.asset.value, *(pair.packages.value.values() if pair.packages.available else ())]
     for asset in assets:
         stated = asset.metadata.get(DATE_KEY)
