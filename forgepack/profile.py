@@ -217,7 +217,9 @@ def parse_profile(raw: dict[str, Any]) -> Profile:
 
 
 def _parse_hub(raw: dict[str, Any]) -> HubPin:
-    files, optional, sha256 = tuple(raw["files"]), tuple(raw["optional_files"]), dict(raw["sha256"])
+    files, optional, sha256 = tuple(raw["files"]), tuple(raw["optional_files"]), raw["sha256"]
+    if not isinstance(sha256, dict):
+        raise TypeError(f"hub.sha256: {sha256!r:.80} is no object")
     for path, digest in sha256.items():
         if path not in (*files, *optional):
             raise ValueError(f"hub.sha256: {path!r:.80} is no file that the profile takes")

@@ -15,7 +15,7 @@ import pytest
 
 from forgepack import __version__, profile
 from forgepack.artifacts import attestation, deny, lock, quant_report, release_record, sidecar, trace_identity
-from forgepack.artifacts.lock import parse_lock, read_lock
+from forgepack.artifacts.lock import read_lock
 from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.sidecar import read_sidecar
 from forgepack.artifacts.trace_identity import parse_identity
@@ -138,8 +138,8 @@ def test_a_document_may_state_a_number_alone() -> None:
     raw = document("report.json")
     assert {**raw, "schema_version": 2, "options": None} == REPORT.current(raw, where="a")
     raw = REPORT.current(raw, where="a")
-    older = replace(REPORT, version=2, upgrade=renamed)
-    assert {**renamed(raw), "schema_version": 2} == older.current(raw, where="a")
+    older = replace(REPORT, version=3, upgrade=renamed)
+    assert {**renamed(raw), "schema_version": 3} == older.current(raw, where="a")
     with pytest.raises(CorruptError, match="newer version") as caught:
         REPORT.current({**raw, "schema_version": 3, "version": "0.4.1"}, where="a")
     assert str(caught.value.hint).startswith("install forgepack 0.4.1; or")
@@ -155,19 +155,14 @@ def test_a_kind_has_an_upgrade_exactly_from_version_2_on(version: int, upgrade: 
         replace(lock.KIND, version=version, upgrade=upgrade)
 
 
-def test_a_lock_of_the_version_before_keeps_its_identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Sidecars record the digest of the lock as it was written; reading it by an upgrade changes nothing of that."""
-
-    def adopt(raw: dict[str, Any]) -> dict[str, Any]:
-        return {**raw, "adopted": False}
-
-    raw = document("checkpoint/checkpoint.lock.json")
-    today, written = parse_lock(dict(raw), where="a"), {key: raw[key] for key in raw if key != "adopted"}
+@pytest.mark.parametrize(("adopted", "evidence"), [(False, "hub"), (True, None)])
+def test_a_lock_of_the_version_before_keeps_its_identity(tmp_path: Path, adopted: bool, evidence: str | None) -> None:
+    """Sidecars record the digest of the lock as it was written; what its version does not say stays unknown."""
+    written = {**document("checkpoint/checkpoint.lock.json"), "adopted": adopted}
     (tmp_path / "checkpoint.lock.json").write_bytes(dump_canonical(written))
-    monkeypatch.setattr(lock, "KIND", replace(lock.KIND, version=2, upgrade=adopt))
     found = read_lock(tmp_path)
-    assert today.files == found.files
     assert digest_json(written) == found.digest
+    assert {evidence} == {file.evidence for file in found.files}
     assert "forgepack.checkpoint-lock/2" == found.as_json()["schema"]
 
 

@@ -117,7 +117,7 @@ def require_locked(
 
 
 def refuse_wrong_files(files: Iterable[LockedFile], profile: Profile, *, where: str) -> None:
-    """Raise IdentityError for a file that the profile knows to be wrong (``known-bad``) or pins otherwise (``pinned``)."""
+    """Raise IdentityError for a file that the profile knows to be wrong (``known-bad``), or pins otherwise."""
     for entry in files:
         reason, pinned = profile.known_bad.get(entry.sha256), profile.hub.sha256.get(entry.path)
         if reason is not None:

@@ -6,7 +6,7 @@ folder names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from forgepack.artifacts.safetensors_file import SafetensorsFile, mapped, read_s
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.canonical import digest_json, parse_object, sha256_hex
-from forgepack.errors import CorruptError, InputError, LimitError, UsageError
+from forgepack.errors import CorruptError, InputError, LimitError, MissingError, UsageError
 from forgepack.limits import MANIFEST_BYTES, MANIFEST_CHUNKS
 
 HEAD_FILE = "lm_head.safetensors"
@@ -270,3 +270,15 @@ def _package_name(path: Path, raw: Mapping[str, Any], label: str, key: str) -> s
             "a package's path is not safe", where=f"{path}: {label}", found=f"{name!r} {reason}", code="path-escape"
         )
     return name
+
+
+def not_a_release_root(root: Path | None, lacking: Iterable[str]) -> MissingError:
+    """Return the error of a folder that lacks a target's parts: one for all commands, the path as it was named."""
+    return MissingError(
+        "this is not a target's release root",
+        where=str(root) if root is not None else "--target-model, --target-build",
+        expected="model/ and coreai/ in it",
+        found=f"no {' and no '.join(lacking)}",
+        hint="name the target's release root, or its parts by --target-model and --target-build",
+        code="target",
+    )

@@ -18,8 +18,8 @@ class Unproven:
 
 
 _TRACES = {
-    "traces": "The traces that calibrated the drafter state neither the target nor the drafter that they were recorded of.",
-    "held_out": "The held-out traces state neither the target nor the drafter that they were recorded of.",
+    "traces": "The traces that calibrated the drafter do not state of which target and drafter they were recorded.",
+    "held_out": "The held-out traces do not state of which target and drafter they were recorded.",
 }
 
 

@@ -104,11 +104,12 @@ def _inputs(options: dict[str, Any], profile: Profile) -> BundleInputs:
             raise interrupted(options[name]) or UsageError(
                 f"no such {name} folder", where=str(options[name]), hint="forgepack emit writes a drafter"
             )
+    upstream = find_upstream(profile, options["upstream_id"], options["upstream_revision"])
     return BundleInputs(
         drafter=options["drafter"],
         target=find_target(options),
         root=options["target"],
-        upstream=find_upstream(profile, options["upstream_id"], options["upstream_revision"]),
+        upstream=upstream,
         documents=options["documents"],
         export=options["export"],
         allow_links=options["allow_links"],
@@ -117,15 +118,28 @@ def _inputs(options: dict[str, Any], profile: Profile) -> BundleInputs:
 
 def find_upstream(profile: Profile, ident: str | None, revision: str | None) -> Upstream:
     """Return what the options name, else the profile's; UsageError where neither tells both."""
+    from forgepack.hub.revision import require_commit
+
     pinned = profile.target.upstream
-    if (ident is None) != (revision is None):
-        raise UsageError("an upstream is a name and a revision", hint="give --upstream-id and --upstream-revision")
-    if ident is not None and revision is not None:
-        return Upstream(id=ident, revision=revision)
-    if pinned is None:
+    if revision is not None:
+        hint = "name the commit of the upstream checkpoint: --upstream-revision COMMIT"
+        require_commit(revision, where="--upstream-revision", hint=hint)
+    if ident is None and revision is None:
+        if pinned is not None:
+            return pinned
         hint = "give --upstream-id and --upstream-revision"
         raise UsageError("the profile does not tell the target's upstream", where=profile.name, hint=hint)
-    return pinned
+    if ident is None:
+        ident = None if pinned is None else pinned.id
+    if ident is None or revision is None:
+        lacking = "--upstream-id" if ident is None else "--upstream-revision"
+        raise UsageError(
+            "an upstream is a name and a revision",
+            expected="--upstream-id OWNER/NAME --upstream-revision COMMIT",
+            found=f"no {lacking}",
+            hint=f"add {lacking}",
+        )
+    return Upstream(id=ident, revision=revision)
 
 
 def _show_plan(inventory: Inventory, out: Path, replaced: Replaced | None, *, as_json: bool) -> None:

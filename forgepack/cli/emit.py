@@ -115,9 +115,17 @@ def creation_date() -> int:
     text = os.environ.get("SOURCE_DATE_EPOCH")
     if text is None:
         return FIXED_DATE
+    if not text.strip():
+        what = "SOURCE_DATE_EPOCH is set to nothing"
+        hint = "unset SOURCE_DATE_EPOCH for the fixed date, or set it to seconds since 1970"
+        raise UsageError(what, where="SOURCE_DATE_EPOCH", expected="a natural number", found=repr(text), hint=hint)
     if not text.isascii() or not text.isdigit() or len(text) > 12:
         raise UsageError(
-            "SOURCE_DATE_EPOCH is not a number of seconds", expected="a natural number", found=repr(text)[:40]
+            "SOURCE_DATE_EPOCH is not a number of seconds",
+            where="SOURCE_DATE_EPOCH",
+            expected="a natural number of at most 12 digits",
+            found=repr(text)[:40],
+            hint="set it to seconds since 1970, as `git log -1 --format=%ct` prints, or unset it",
         )
     return int(text)
 

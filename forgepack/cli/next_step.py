@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -22,13 +23,21 @@ from forgepack.errors import (
     UsageError,
 )
 
+# What a command can do without the hub, where HF_HUB_OFFLINE forbids to ask it.
+_WITHOUT_HUB = {
+    "fetch": "add --offline to compare what is there with its lock",
+    "verify": "download the release, and name it by --bundle DIR in place of --hub",
+    "build": "set offline = true below [fetch] to take a checkpoint that is there",
+    "doctor": "leave --online out",
+}
+_LONGEST_NAME = 200
 _NOT_ONE_OF = re.compile(r"'(.*)' is not one of ", re.DOTALL)
 
 
 def next_step(err: ForgepackError, command: str | None) -> str:
     """Return the error's own hint, else what helps with errors of its kind."""
-    if err.hint:
-        return err.hint
+    if (better := _better(err, command)) or err.hint:
+        return better or str(err.hint)
     if isinstance(err, UnreadableError):
         return "make it readable for this user, or name another"
     if isinstance(err, InputError):
@@ -44,6 +53,15 @@ def next_step(err: ForgepackError, command: str | None) -> str:
     elif isinstance(err, InternalError):
         return "report this with the command line and the text above"
     return f"{help_of(command)} shows options and examples"
+
+
+def _better(err: ForgepackError, command: str | None) -> str | None:
+    """Return what helps and the library can't know: the command's other ways, or what the system's words mean."""
+    if err.code == "hub-offline" and command in _WITHOUT_HUB:
+        return f"{err.hint}, or {_WITHOUT_HUB[command]}"
+    if os.strerror(errno.ENAMETOOLONG) in (err.found or ""):
+        return f"take a name of at most {_LONGEST_NAME} bytes: file systems end at 255, and work files need some more"
+    return None
 
 
 def help_of(command: str | None) -> str:

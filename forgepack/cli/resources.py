@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from forgepack.artifacts.files import read_error
-from forgepack.errors import MissingError, UsageError
+from forgepack.errors import UsageError
 
 if TYPE_CHECKING:
     from forgepack.artifacts.target import TargetPaths
@@ -41,7 +41,7 @@ def threads_option(command: F) -> F:
 
 def find_target(options: Mapping[str, Any]) -> TargetPaths:
     """Return the parts of the target that the options name; MissingError for a folder that is none's release root."""
-    from forgepack.artifacts.target import locate_target
+    from forgepack.artifacts.target import locate_target, not_a_release_root
 
     parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
     try:
@@ -52,13 +52,7 @@ def find_target(options: Mapping[str, Any]) -> TargetPaths:
     except OSError as err:
         raise read_error(err, str(err.filename or options["target"])) from err
     if lacking:
-        raise MissingError(
-            "the target is no release root",
-            where=str(options["target"]),
-            expected="model/ and coreai/ in it",
-            found=f"no {' and no '.join(lacking)}",
-            hint="name the target's release root, or its parts by --target-model and --target-build",
-        )
+        raise not_a_release_root(options["target"], lacking)
     return paths
 
 

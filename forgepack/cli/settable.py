@@ -1,8 +1,8 @@
 """Where each option may be set besides the command line: data that the readers of files and variables share.
 
-What weakens a verification, names its subject or writes comes from the command line alone: whoever owns a folder or an
-environment is not whoever runs a check there. A file or a variable may choose among harmless values, or strengthen.
-An option without a line here is set by the command line alone, and a test fails until it has one.
+What weakens a verification, names its subject or writes comes from the command line alone: the owner of a folder or
+of an environment is not the one who runs a check there. A file or a variable may strengthen, or choose among harmless
+values. An option without a line here is set by the command line alone, and a test fails until it has one.
 """
 
 from __future__ import annotations
@@ -90,9 +90,8 @@ SETTABLE: Mapping[str, Mapping[str, Settable]] = {
         **_each(BOTH, "profile", "offline", "timeout"),
     },
     "quantize": {
-        **_each(
-            BOTH, "traces", "held-out", *TARGET, "method", "mask-scale", "deploy-mask-scale", "threads", "profile"
-        ),
+        **_each(BOTH, "traces", "held-out", *TARGET, "profile"),
+        **_each(BOTH, "method", "mask-scale", "deploy-mask-scale", "threads"),
         **_each(LINE, "out", "dry-run", "force", "json"),
     },
     "emit": {

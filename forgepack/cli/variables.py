@@ -67,7 +67,7 @@ def _refuse(command: str, option: click.Option) -> None:
     allowed = settable(command, name).variable
     if allowed is None:
         if os.environ.get(variable := variable_of(command, name)) and name != "help":
-            raise _only_line(variable, f"--{name}", command)
+            raise _only_line(variable, f"--{name}", f"forgepack {command}")
         return
     for variable in variables_of(command, option):
         text = os.environ.get(variable, "")
@@ -86,7 +86,7 @@ def _only_line(variable: str, option: str, command: str) -> UsageError:
         f"{option} is set by a variable, and may be by the command line alone",
         where=variable,
         found=os.environ[variable][:80],
-        hint=f"unset {variable}, and give {option} to {command if command == 'forgepack' else f'forgepack {command}'}",
+        hint=f"unset {variable}, and give {option} to {command}",
     )
 
 

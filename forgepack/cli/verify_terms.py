@@ -36,11 +36,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     (
         "--select",
-        {
-            "multiple": True,
-            "metavar": "PREFIX",
-            "help": "Run these rules only, by the start of their ids; no verdict on the whole.",
-        },
+        {"multiple": True, "metavar": "PREFIX", "help": "Run these rules only, by the start of their ids: no pass."},
     ),
     (
         "--ignore",

@@ -70,7 +70,7 @@ def read_client_record(source: Path, name: str, commit: str) -> ClientRecord:
 
 
 def refuse_other_source(record: ClientRecord, *, repo: str, commit: str) -> None:
-    """Raise IdentityError where the client recorded another repository or commit (``wrong-repo``, ``wrong-commit``)."""
+    """Raise IdentityError (``wrong-repo``, ``wrong-commit``) where the client recorded another of both."""
     for kind, expected in (("repo", repo), ("commit", commit)):
         for one in record.statements:
             if one.kind == kind and one.value != expected:
@@ -115,7 +115,7 @@ def _hops(path: Path) -> Iterator[Path]:
             return
         here = Path(os.path.normpath(here.parent / here.readlink()))
         yield here
-    raise CorruptError("a loop of symbolic links", where=str(path), code="link-loop")
+    raise CorruptError("a loop of symbolic links", where=str(path), hint="remove the link", code="link-loop")
 
 
 def _snapshot(path: Path) -> tuple[Path, str] | None:

@@ -200,7 +200,7 @@ def _exception_fault(err: BaseException) -> Fault:
     table: tuple[tuple[type[BaseException], Fault], ...] = (
         (
             errors.OfflineModeIsEnabled,
-            Fault("hub-offline", "HF_HUB_OFFLINE forbids requests", "unset HF_HUB_OFFLINE, or use --offline"),
+            Fault("hub-offline", "HF_HUB_OFFLINE forbids requests", "unset HF_HUB_OFFLINE"),
         ),
         (
             http.TimeoutException,

@@ -219,7 +219,7 @@ class Report:
         return strongest([failure.exit_code for failure in self.failures] + [self._code_of(one) for one in refusing])
 
     def _code_of(self, check: Check) -> int:
-        """Return the code of one refusal: who selected a rule that can't be evaluated asked what can't be answered."""
+        """Return the code of one refusal: a selected rule that can't be evaluated is a question without an answer."""
         unknown = self.is_selection and check.status == "not-evaluated"
         return UnreadableError.exit_code if unknown else EXIT_REFUSED
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import overload
 
 from forgepack.artifacts.files import read_error
-from forgepack.artifacts.target import TargetPaths, locate_target
+from forgepack.artifacts.target import TargetPaths, locate_target, not_a_release_root
 from forgepack.disk.places import interrupted
-from forgepack.errors import CorruptError, MissingError, NothingToVerifyError, UsageError
+from forgepack.errors import CorruptError, MissingError, UsageError
 from forgepack.verify.given import Given
 
 
@@ -80,7 +80,7 @@ def find_sources(  # noqa: PLR0913  (one keyword for each part that may be named
     """Locate every part; UsageError for a path that does not exist or is not a folder."""
     demand_folder(drafter, "the drafter folder")
     demand_sources(quant, checkpoint, traces)
-    paths = _locate(absolute(target), model=absolute(model), build=absolute(build), export=absolute(export))
+    paths = _locate(target, model=absolute(model), build=absolute(build), export=absolute(export))
     given = {
         "drafter": drafter,
         "target": target,
@@ -112,20 +112,15 @@ def demand_sources(quant: Path | None, checkpoint: Path | None, traces: Path | N
         raise UsageError("the traces do not exist", where=str(traces), hint="check the path")
 
 
-def _locate(root: Path | None, *, model: Path | None, build: Path | None, export: Path | None) -> TargetPaths:
+def _locate(named: Path | None, *, model: Path | None, build: Path | None, export: Path | None) -> TargetPaths:
+    """Return the target's parts; a part that is missing is a finding, a folder without any is another folder."""
     try:
-        paths = locate_target(root, model=model, build=build, export=export)
+        paths = locate_target(absolute(named), model=model, build=build, export=export)
         empty = not paths.model.is_dir() and not paths.build.is_dir()
     except OSError as err:
-        raise read_error(err, str(err.filename or root)) from err
+        raise read_error(err, str(err.filename or named)) from err
     if empty:
-        raise NothingToVerifyError(
-            "the target is no release root",
-            where=str(root),
-            expected="model/ and coreai/ in it",
-            found="neither",
-            hint="name a release root, or its parts by --target-model and --target-build",
-        )
+        raise not_a_release_root(named, ("model/", "coreai/"))
     return paths
 
 

@@ -19,7 +19,9 @@ from forgepack.cli.examples import EXAMPLES
 from forgepack.cli.main import COMMANDS, run
 from forgepack.cli.main import forgepack as root
 from forgepack.cli.next_step import next_step
+from forgepack.disk.folders import locked_work
 from forgepack.errors import ForgepackError
+from forgepack.miniature.data import find_miniature
 from forgepack.resources import data_folder
 
 
@@ -75,18 +77,66 @@ def told(capsys: pytest.CaptureFixture[str], line: str) -> tuple[int, list[str]]
         (
             "emit folder --checkpoint x --target folder --out y",
             4,
-            "the target is no release root",
+            "this is not a target's release root",
             "name the target's release root",
         ),
         (
             "replay folder --target folder --traces folder/notes.txt",
             4,
-            "the target is no release root",
+            "this is not a target's release root",
+            "name the target's release root",
+        ),
+        (
+            "verify folder --target folder --profile mini",
+            4,
+            "this is not a target's release root",
             "name the target's release root",
         ),
         ("replay folder --target folder --traces nope", 2, "no such file", "check the path"),
         ("quantize folder --traces x --target folder --out a/b", 2, "the output's parent folder", "mkdir -p a"),
         ("build", 2, "the recipe is not complete", 'add checkpoint = "..."'),
+        (
+            f"fetch --profile mini --out x --revision {'a' * 41}",
+            2,
+            "a revision must be a full commit, not 41 hexadecimal digits",
+            "leave --revision out",
+        ),
+        (
+            f"fetch --profile mini --out x --revision {'a' * 64}",
+            2,
+            "a revision must be a full commit, not a SHA-256",
+            "leave --revision out",
+        ),
+        (
+            f"fetch --profile mini --out x --revision ' {'A' * 40}'",
+            2,
+            "a revision must be a full commit, not one with space around it",
+            f"--revision {'a' * 40}",
+        ),
+        (
+            "fetch --profile mini --out x --revision ''",
+            2,
+            "a revision must be a full commit, not an empty one",
+            "leave --revision out",
+        ),
+        (
+            f"verify --profile mini --hub o/n@{'a' * 41}",
+            2,
+            "a revision must be a full commit, not 41 hexadecimal digits",
+            "give the full commit",
+        ),
+        (
+            "bundle folder --profile mini --target folder --out y --upstream-revision main",
+            2,
+            "a revision must be a full commit, not a branch or tag",
+            "name the commit of the upstream checkpoint",
+        ),
+        (
+            "bundle folder --profile mini --target folder --out y --upstream-id a/b",
+            2,
+            "an upstream is a name and a revision",
+            "add --upstream-revision",
+        ),
         ("gate nope.json", 2, "a gate needs a policy", "name one by --policy"),
     ],
 )
@@ -246,3 +296,54 @@ def test_demo_files_are_the_miniature(here: Path, capsys: pytest.CaptureFixture[
     assert ["folder", "mini"] == sorted(path.name for path in here.iterdir())
     assert 2 == run(["demo", "--files", "mini"])
     assert 2 == run(["demo", "--files", "other", "--work", "w"])
+
+
+def test_a_name_that_is_too_long_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """A disk with room is not told to make room: the name, or that of the work folder beside it, does not fit."""
+    hint = "take a name of at most 200 bytes"
+    with pytest.raises(forgepack.errors.OutputError) as caught, locked_work(Path("x" * 250), force=False):
+        pass
+    assert next_step(caught.value, "emit").startswith(hint)
+    code, lines = told(capsys, f"fetch --profile mini --adopt {find_miniature().checkpoint} --out {'x' * 300}")
+    assert (4, True) == (code, lines[-1].startswith(f"  next: {hint}")), lines
+
+
+@pytest.mark.parametrize("text", ["", "  ", "yesterday", "-1", "1.5", "٣", "9" * 13])
+def test_source_date_epoch_is_told_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Set to nothing or to something else, the variable stands in the message, with a cure."""
+    from forgepack.cli.emit import creation_date
+
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", text)
+    with pytest.raises(ForgepackError, match="SOURCE_DATE_EPOCH") as caught:
+        creation_date()
+    assert ("SOURCE_DATE_EPOCH", 2) == (caught.value.where, caught.value.exit_code)
+    assert "unset" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("command", ["fetch", "verify", "build", "doctor", "emit"])
+def test_what_helps_offline_is_an_option_that_the_command_has(command: str) -> None:
+    """HF_HUB_OFFLINE is answered with what this command can do without the hub."""
+    error = forgepack.errors.HubError("x", hint="unset HF_HUB_OFFLINE", code="hub-offline")
+    step = next_step(error, command)
+    assert step.startswith("unset HF_HUB_OFFLINE")
+    found = root.get_command(click.Context(root), command)
+    assert found is not None
+    known = {text for param in found.params for text in param.opts}
+    assert set(re.findall(r"--[a-z-]+", step)) <= known
+
+
+@pytest.mark.parametrize(
+    "line", ["bundle folder --target {t} --out {o}", "emit folder --checkpoint x --target {t} --out y"]
+)
+def test_a_target_is_named_alike_everywhere(capsys: pytest.CaptureFixture[str], here: Path, line: str) -> None:
+    """One code and the path as it was typed, in the commands that build as in verify."""
+    found = []
+    for one in (line, "verify folder --target {t}"):
+        code, lines = told(capsys, one.format(t="./folder/", o="y") + " --profile mini")
+        found.append(
+            (code, [text for text in lines if text.startswith(("  where", "  expected", "forgepack: error"))])
+        )
+    assert found[0] == found[1]
+    assert 4 == found[0][0]

@@ -15,8 +15,8 @@ from tests.docs.reference_commands import default_of, escape_cell, find_command
 _VARIABLES = {
     "FORGEPACK_PROFILE": "`--profile` of every command",
     "FORGEPACK_QUIET, FORGEPACK_VERBOSE": "`-q` and `-v`",
-    "FORGEPACK_COMMAND_OPTION": "an option of one command, for instance `FORGEPACK_VERIFY_DEPTH=run`, where the tables "
-    "below name the variable; an unknown name is told on stderr",
+    "FORGEPACK_COMMAND_OPTION": "an option of one command, for instance `FORGEPACK_VERIFY_DEPTH=run`, where the "
+    "tables below name the variable; an unknown name is told on stderr",
     "HF_TOKEN": "the hub's token; else the hub's own store. It appears in no log, lock or report",
     "HF_ENDPOINT": "a mirror of the hub",
     "HTTPS_PROXY, HTTP_PROXY, NO_PROXY": "as usual",
@@ -40,11 +40,12 @@ def configuration_page() -> str:
         "|---|---|",
         *(f"| `{name.replace(', ', '`, `')}` | {text} |" for name, text in _VARIABLES.items()),
         "",
-        "What weakens a verification, names its subject, replaces or writes anything is set by the command line alone:",
-        "`--select`, `--ignore`, `--waivers`, `--baseline`, `--attestation`, `--allow-links`, `--exit-zero`, `--report`,",
-        "`--force`, outputs, a depth below the default, `--config`, `--isolated`. A variable or a key that sets one of",
-        "them is an error (exit 2) that names it. Neither can a variable take back what the file demands (`strict`,",
-        "`deny`, a greater `depth`). Every report lists the options that decided it, with where each came from.",
+        "What weakens a verification, names its subject, replaces or writes anything is set by the command line",
+        "alone: `--select`, `--ignore`, `--waivers`, `--baseline`, `--attestation`, `--allow-links`, `--exit-zero`,",
+        "`--report`, `--force`, outputs, a depth below the default, `--config`, `--isolated`. A variable or a key",
+        "that sets one of them is an error (exit 2) that names it. Neither can a variable take back what the file",
+        "demands (`strict`, `deny`, a greater `depth`). Every report lists the options that decided it, and where",
+        "each came from.",
         "",
         "## forgepack.toml",
         "",

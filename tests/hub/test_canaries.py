@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.artifacts.lock import is_commit
+from forgepack.artifacts.files import hash_file
 from forgepack.errors import HubError
 from forgepack.hub import HubClient, HubSettings
-from forgepack.hub.adopt import CLIENT_RECORD
+from forgepack.hub.client_record import read_client_record, refuse_other_bytes, refuse_other_source
 from forgepack.hub.faults import http_library
 from tests.hub.bench import COMMIT, REPO, Bench
 
@@ -110,10 +110,19 @@ def test_a_download_notes_its_commit_where_adoption_looks_for_it(bench: Bench, t
     """The client's record beside a local folder starts with the commit: undocumented, and read by fetch --adopt."""
     from huggingface_hub import hf_hub_download
 
-    hf_hub_download(REPO, "NOTICE", revision=COMMIT, local_dir=tmp_path / "got", endpoint=bench.hub.url, token=False)
-    first = (tmp_path / "got" / CLIENT_RECORD.format(path="NOTICE")).read_text("utf-8").splitlines()[0]
-    assert is_commit(first)
-    assert COMMIT == first
+    shared = {"revision": COMMIT, "endpoint": bench.hub.url, "token": False}
+    for name in ("NOTICE", "model.safetensors"):
+        hf_hub_download(REPO, name, local_dir=tmp_path / "got", **shared)
+        cached = Path(hf_hub_download(REPO, name, cache_dir=tmp_path / "cache", **shared))
+        for folder, kinds in (
+            (tmp_path / "got", {"commit", "digest"}),
+            (cached.parent, {"commit", "digest", "repo"}),
+        ):
+            record = read_client_record(folder, name, COMMIT)
+            refuse_other_source(record, repo=REPO, commit=COMMIT)
+            refuse_other_bytes(record, hash_file(folder / name)[1], lambda _: None)
+            assert kinds == {one.kind for one in record.statements}
+            assert "client" == record.evidence
 
 
 def test_the_client_sends_through_the_guarded_session(bench: Bench) -> None:

@@ -62,10 +62,10 @@ def evidence(folder: Path) -> set[str | None]:
     return {file.evidence for file in read_lock(folder).files}
 
 
-def refused(bench: Bench, folder: Path, **options: object) -> ForgepackError:
+def refused(bench: Bench, folder: Path) -> ForgepackError:
     """Adopt a folder, which must be refused with exit 4 and without a lock."""
     with pytest.raises(ForgepackError) as caught:
-        adopt(bench, folder, out=bench.out, force=True, **options)
+        adopt(bench, folder, out=bench.out, force=True)
     assert 4 == caught.value.exit_code
     assert not (bench.out / LOCK_NAME).exists()
     assert not (folder / LOCK_NAME).exists()
@@ -253,7 +253,7 @@ def test_a_cache_that_contradicts_itself_is_refused(
 
 
 def test_a_plain_folders_link_to_this_machine_is_refused(bench: Bench, source: Path, tmp_path: Path) -> None:  # noqa: F811
-    """What is adopted is published in the end: a link from an unpacked archive must not bring a file of this machine."""
+    """What is adopted is published in the end: a link of an unpacked archive must bring no file of this machine."""
     (tmp_path / "key").write_text("secret\n")
     (source / "NOTICE").unlink()
     (source / "NOTICE").symlink_to(tmp_path / "key")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from tests.mutation.adopted_mutants import adopted_mutants
 from tests.mutation.file_mutants import file_mutants
 from tests.mutation.json_mutants import JsonMutant, json_mutants
 from tests.mutation.program_mutants import program_mutants
@@ -118,6 +119,7 @@ def all_mutants(stage: Stage) -> Iterator[Mutant]:
     yield from _tensor_mutants(stage)
     yield from _plain_mutants(stage)
     yield from file_mutants(stage)
+    yield from adopted_mutants(stage)
 
 
 def _sidecar_mutants(stage: Stage) -> Iterator[Mutant]:

@@ -124,7 +124,9 @@ def test_lock_follows_its_schema_and_tells_no_path(project: Path) -> None:
     """The lock has every input's digest and nothing of the machine."""
     lock = read_json(project / "forgepack.lock")
     assert () == schema_faults(lock, "build_lock")
-    assert {"checkpoint", "documents", "held_out", "options", "profile", "target", "traces"} == set(lock["inputs"])
+    inputs = {"checkpoint", "documents", "given", "held_out", "options", "profile", "target", "traces"}
+    assert inputs == set(lock["inputs"])
+    assert lock["inputs"]["given"] is None
     assert {"quantize", "emit", "verify", "bundle"} == set(lock["steps"])
     assert str(project.parent) not in (project / "forgepack.lock").read_text()
 
@@ -211,7 +213,7 @@ def test_locked_needs_a_lock(project: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
-    [("schema", "forgepack.build_lock/2", "of a newer version"), ("steps", [], "forgepack.lock is not valid")],
+    [("schema", "forgepack.build_lock/3", "of a newer version"), ("steps", [], "forgepack.lock is not valid")],
 )
 def test_damaged_lock_is_told(
     project: Path, capsys: pytest.CaptureFixture[str], key: str, value: object, words: str
@@ -270,5 +272,37 @@ def test_flags_alone_are_a_recipe(project: Path, build: Callable[..., Outcomes])
     (project / "forgepack.toml").unlink()
     named = ["--profile", "mini", "--checkpoint", "checkpoint", "--traces", "calib.npz", "--held-out", "heldout.npz"]
     before = (project / "release/release.json").read_bytes()
-    assert expected("verify") == build(*named, "--target", "target", "--output", "release")
+    assert expected() == build(*named, "--target", "target", "--output", "release")
     assert before == (project / "release/release.json").read_bytes()
+
+
+def test_what_a_recipe_accepts_stands_in_lock_and_report(
+    project: Path, build: Callable[..., Outcomes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Waivers and withdrawn digests are inputs: by digest in the lock, named in the report, held to by --locked."""
+    waiver = {"rule": "LIC006", "subject": "x", "digest": "0" * 64, "reason": "r", "owner": "o"}
+    (project / "waivers.json").write_text(json.dumps({"waiver": [{**waiver, "expires": "2999-01-01"}]}))
+    (project / "deny.toml").write_text(f'[[deny]]\nsha256 = "{"0" * 64}"\nreason = "r"\n')
+    (project / "forgepack.toml").write_text('waivers = "waivers.json"\n' + recipe('deny = ["deny.toml"]'))
+    assert expected("verify") == build()
+    given = read_json(project / "forgepack.lock")["inputs"]["given"]
+    assert {"deny", "waivers"} == set(given)
+    report = read_json(project / "work/verify/report.json")
+    assert given["waivers"]["sha256"] == report["inputs"]["waivers"]["digests"]["sha256"]
+    assert () == schema_faults(report, "report")
+    places = {one["name"]: one["place"] for one in report["options"]}
+    told = {"deny": "verify.deny", "depth": "verify.depth", "profile": "profile", "waivers": "waivers"}
+    assert {name: f"forgepack.toml: {key}" for name, key in told.items()} == places
+    assert expected() == build("--locked")
+    (project / "deny.toml").write_text(f'[[deny]]\nsha256 = "{"1" * 64}"\nreason = "r"\n')
+    assert 4 == run(["-q", "build", "--locked"])
+    assert "given.deny" in capsys.readouterr().err
+
+
+def test_a_recipes_withdrawn_digest_refuses_its_build(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list of withdrawn digests below [verify] judges in a build, too."""
+    weights = read_json(project / "forgepack.lock")["inputs"]["checkpoint"]["files"]["model.safetensors"]["sha256"]
+    (project / "deny.toml").write_text(f'[[deny]]\nsha256 = "{weights}"\nreason = "withdrawn"\n')
+    (project / "forgepack.toml").write_text(recipe('deny = ["deny.toml"]'))
+    assert 1 == run(["-q", "build"])
+    assert "SRC001" in str(read_json(project / "work/verify/report.json")["checks"])

@@ -36,8 +36,8 @@ def test_no_text_becomes_a_command(name: str, text: str) -> None:
     """A CI runner that reads the output sees only the commands that the github format gives."""
     output = render_report(make_report(text), name, verbose=True).decode("utf-8")
     commands = [line for line in output.splitlines() if line.lstrip().startswith("::") or re.search(r"##\w*\[", line)]
-    # 1 failure to read, 21 findings, 1 note, 1 warning, 4 accepted findings, 1 on rules that were left out, 2 options;
-    # a check whose cause is told is not told again
+    # 1 failure to read, 21 findings, 1 note, 1 warning, 4 accepted findings, 1 on rules that were left out,
+    # 2 options; a check whose cause is told is not told again
     assert (31 if name == "github" else 0) == len(commands)
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in commands)
 

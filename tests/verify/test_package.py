@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.errors import NothingToVerifyError, UsageError
+from forgepack.errors import MissingError, NothingToVerifyError, UsageError
 from tests.verify.running import by_name, check_of, explain_all, failed, refuse, roots, told, verified
 from tests.verify.sabotage import (
     ASSET,
@@ -225,8 +225,8 @@ def test_folder_without_a_package(pair: Path) -> None:
 
 
 def test_target_without_parts(pair: Path) -> None:
-    """A target folder with neither model nor build is nothing to verify against (exit 3)."""
-    with pytest.raises(NothingToVerifyError):
+    """A target folder with neither model nor build is another folder: exit 4, as in every other command."""
+    with pytest.raises(MissingError, match="release root"):
         verified(pair, named={"target": pair / "quant"})
 
 

@@ -97,7 +97,7 @@ def test_a_selection_never_looks_like_a_whole_pass(pair: Path) -> None:
 def test_a_selection_is_answered_in_full_or_not_at_all(
     pair: Path, select: tuple[str, ...], change: Change | None, outcome: tuple[str, int]
 ) -> None:
-    """0 only where every selected rule was evaluated and passed, 1 for one that failed, 4 for one that was not run."""
+    """0 only where every selected rule was evaluated and passed, 1 for one that failed, 4 for one not evaluated."""
     if change is not None:
         change(pair)
     report = run_on(pair, terms=Terms(selection=parse_selection(select, ())))

@@ -19,7 +19,7 @@ from forgepack.verify.subject import Pair
     "SRC040",
     title="the package's checkpoint was compared with the hub's record, or with digests that the profile pins",
     why="an adopted folder is locked to itself: any weights of the right shapes can stand in it",
-    remedy="fetch the checkpoint with forgepack fetch, quantize and emit again; or take a profile that pins its files",
+    remedy="fetch the checkpoint with forgepack fetch, quantize and emit again; or use a profile that pins it",
     severity="warning",
     needs=("binding",),
 )
@@ -56,7 +56,7 @@ def traces_bound(pair: Pair) -> Iterator[Finding]:
     after=("SRC001",),
 )
 def pinned_files(pair: Pair) -> Iterator[Finding]:
-    """Every digest that sidecar, lock and DFLASH2_SOURCE.json state of a file that the profile pins is the pinned one."""
+    """Every digest that sidecar, lock and DFLASH2_SOURCE.json state of a pinned file is the pinned one."""
     pins = pair.profile.hub.sha256
     for name, where, found in _stated(pair):
         if name in pins and found != pins[name]:
