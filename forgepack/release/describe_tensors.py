@@ -140,6 +140,8 @@ def _trace_facts(notes: Notes, traces: TraceSet) -> None:
     accepted = np.concatenate([s.accepted for s in traces.sequences])
     notes.facts["tokens"] = sum(len(s.tokens) for s in traces.sequences)
     notes.facts["recorded blocks"] = traces.blocks
+    if beyond := sum(s.beyond for s in traces.sequences):
+        notes.facts["rows beyond the tokens"] = f"{beyond}, which nothing uses"
     if accepted.size:
         notes.facts["recorded acceptance"] = f"{accepted.mean():.3f} of {traces.geometry.block - 1} a block"
     notes.facts["bound"] = "no: nothing says what they were recorded with"

@@ -239,3 +239,28 @@ def test_a_file_that_changes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError) as caught:
         traces.features(0)
     assert caught.value.code == "changed"
+
+
+def test_the_tokens_of_all_sequences_are_bounded(tmp_path: Path) -> None:
+    """What is read at once is bounded before it is read: a few kilobytes can declare gigabytes."""
+    one = {"plen": np.array(5), "m": np.zeros(0, np.int8), "feats": np.zeros((5, 3, 32), np.float16)}
+    arrays = {f"{kind}_{j}": value for j in range(129) for kind, value in one.items()}
+    arrays |= {f"tokens_{j}": np.zeros(65_536, np.int32) for j in range(129)}
+    np.savez_compressed(tmp_path / "t.npz", allow_pickle=False, **arrays)
+    with pytest.raises(LimitError, match="too many tokens"):
+        read_traces(tmp_path / "t.npz", GEOMETRY)
+
+
+def test_features_are_read_in_parts(tmp_path: Path) -> None:
+    """Parts of any size give the features' rows; damage behind the last row in use is found, too."""
+    arrays = trace_arrays([sequence()])
+    arrays["tokens_0"] = arrays["tokens_0"][:-3]
+    traces = load(tmp_path, tokens_0=arrays["tokens_0"])
+    expected = arrays["feats_0"][: LENGTH - 3]
+    for rows in (1, 4, 100):
+        assert np.array_equal(expected, np.concatenate(list(traces.feature_parts(0, rows))))
+    data = bytearray(traces.path.read_bytes())
+    data[data.rindex(arrays["feats_0"][-1, -1].tobytes())] ^= 1
+    traces.path.write_bytes(data)
+    with pytest.raises(CorruptError):
+        read_traces(traces.path, GEOMETRY).features(0)

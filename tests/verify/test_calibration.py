@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,20 @@ def test_dead_taps_of_given_traces_are_refused(pair: Path, tmp_path: Path) -> No
     one = simulate([5, 6, 7] * 4, list(range(4, 40)), [1, 3, 2, 4], limit=20)
     rows = np.random.default_rng(0).standard_normal((len(one.features), len(geometry.taps), geometry.hidden))
     rows[:, 1] = 0
-    object.__setattr__(one, "features", rows.astype(np.float16))
-    traces = write_traces(tmp_path / "traces.npz", [one])
+    traces = write_traces(tmp_path / "traces.npz", [replace(one, features=rows.astype(np.float16))])
     report = verified(pair, "run", sources=True, named={"traces": traces})
     assert "fail" == check_of(report, "NUM030").status
     assert f"tap of layer {geometry.taps[1]}" in told(report, "NUM030")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_features_that_are_not_finite_are_a_finding(pair: Path, tmp_path: Path, value: float) -> None:
+    """A value that is not finite refuses the pair and is named; nothing crashes."""
+    geometry = tiny_profile().geometry
+    one = simulate([5, 6, 7] * 4, list(range(4, 40)), [1, 3, 2, 4], limit=20)
+    rows = np.random.default_rng(0).standard_normal((len(one.features), len(geometry.taps), geometry.hidden))
+    rows[9, 1, 4] = value
+    traces = write_traces(tmp_path / "traces.npz", [replace(one, features=rows.astype(np.float16))])
+    report = verified(pair, "run", sources=True, named={"traces": traces})
+    assert "fail" == report.verdict
+    assert "feats_0[9, 1, 4]" in str(report.checks)
