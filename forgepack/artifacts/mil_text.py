@@ -46,8 +46,8 @@ class MilText:
 def parse_mil(text: str) -> MilText:
     """Return functions, stored weights and kinds of operations of a program's text; LimitError over its lines."""
     if (count := text.count("\n")) > MIL_LINES:
-        expected, found = f"at most {MIL_LINES} lines", f"{count} lines"
-        raise LimitError("the program's text is over the limit", expected=expected, found=found, code="mil-limit")
+        limit, told = f"at most {MIL_LINES} lines", f"{count} lines"
+        raise LimitError("the program's text is over the limit", expected=limit, found=told, code="mil-limit")
     found, name = MilText(), ""
     inputs: tuple[tuple[bool, Port], ...] = ()
     types: dict[str, Port] = {}

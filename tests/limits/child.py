@@ -47,9 +47,16 @@ def main() -> None:
         READERS[sys.argv[2]](Path(sys.argv[1]))
     except ForgepackError as err:
         code = err.code or type(err).__name__
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    sys.stdout.write(json.dumps({"code": code, "peak": peak}))
+    sys.stdout.write(json.dumps({"code": code, "peak": _peak()}))
+
+
+def _peak() -> int:
+    """Return the most memory that this process had; Linux counts its parent's into ru_maxrss."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 if __name__ == "__main__":
