@@ -20,9 +20,8 @@ FAULTS: dict[str, tuple[str, str, str, int, str]] = {
     "stdin is closed": ("", "<&-", "header", 0, ""),
     "no stream at all": ("", "<&- >&- 2>&-", "header", 5, ""),
     "the reader has gone": ("", "| :; exit ${PIPESTATUS[0]}", "header", 5, ""),
-    "no file may be written": ("ulimit -f 0;", "", "run", 5, "TMPDIR"),
     "little memory": ("ulimit -v 300000;", "", "header", 4, "needs more memory"),
-    "few open files": ("ulimit -n 8;", "", "hash", 4, "too many open files"),
+    "few open files": ("ulimit -n 8;", "", "lineage", 4, "too many open files"),
     "another locale": ("export LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0;", "", "header", 0, ""),
     "no HOME": ("unset HOME;", "", "header", 0, ""),
     "a mask that takes all": ("umask 777;", "", "header", 0, ""),
@@ -46,6 +45,12 @@ def test_the_machines_fault_has_its_code(base: Path, tmp_path: Path, name: str) 
     assert (code, True) == (done.returncode, words in done.stderr), done.stderr
     assert "Traceback" not in done.stderr
     assert "internal error" not in done.stderr
+
+
+def test_doctor_names_what_is_missing_for_temporary_files(tmp_path: Path) -> None:
+    """No file may be written anywhere: the variable that could help is named."""
+    done = played("ulimit -f 0;", ["doctor"], "", tmp_path)
+    assert (7, True, True) == (done.returncode, "MISSING  temporary files" in done.stdout, "TMPDIR" in done.stdout)
 
 
 def test_a_current_folder_that_is_gone(base: Path, tmp_path: Path) -> None:
