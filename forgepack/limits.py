@@ -1,7 +1,7 @@
 """The bounds of every reader, in numbers: readers take them from here, and docs/reference/limits.md is made of them.
 
 Each bound is far above what a real release needs, and low enough that a hostile file of any kind is refused in
-seconds and, where ``Bound.peak`` says no more, in 256 MB of memory beside the tensors' own data.
+seconds and, for all but tokenizers and Core ML models, in 256 MB of memory beside the tensors' own data.
 """
 
 from __future__ import annotations
@@ -79,6 +79,7 @@ TREE_ENTRIES = _bound("a folder", "files and folders below it", 100_000)
 COREML_BYTES = _bound("a Core ML model", "size of model.mlmodel", 64 * MIB, "bytes")
 COREML_OPERATIONS = _bound("a Core ML model", "operations of a function", 1_000_000)
 MIL_BYTES = _bound("a compiled Core ML model", "size of model.mil", 32 * MIB, "bytes")
+MIL_LINES = _bound("a compiled Core ML model", "lines of model.mil", 1_000_000)
 MIL_LINE = _bound("a compiled Core ML model", "characters of a line that is looked into", MIB)
 MIL_ITEMS = _bound("a compiled Core ML model", "functions, constants and kinds of operations", 200_000)
 BLOB_RECORDS = _bound("weight.bin of a Core ML model", "records", 100_000)

@@ -21,6 +21,7 @@ from forgepack.profile import Profile
 
 MODEL_FILE = "model.safetensors"
 CONFIG_FILE = "config.json"
+MAX_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +66,9 @@ def read_checkpoint_files(root: Path, geometry: Geometry) -> tuple[DrafterConfig
             code=f"config-{fault.code}",
         )
     weights = read_safetensors(root / MODEL_FILE)
-    for error in tensor_faults(weights, {n: ("BF16", s) for n, s in checkpoint_tensors(geometry).items()}):
-        raise error
+    faults = list(tensor_faults(weights, {n: ("BF16", s) for n, s in checkpoint_tensors(geometry).items()}))
+    if faults:
+        raise faults[0] if len(faults) == 1 else _all_in_one(weights.path, faults)
     return config, weights
 
 
@@ -80,6 +82,14 @@ def read_checkpoint(root: Path, profile: Profile, *, hashed: bool = False) -> Ch
     lock = require_locked(root, profile, hashed=hashed)
     config, weights = read_checkpoint_files(root, profile.geometry)
     return Checkpoint(root=root, config=config, weights=weights, lock=lock)
+
+
+def _all_in_one(path: Path, faults: list[ForgepackError]) -> ForgepackError:
+    """Return one error that names every tensor that is not as it should be, up to ``MAX_NAMED``."""
+    told = [f"{err.what}: {(err.where or '').removeprefix(f'{path}: ')}" for err in faults[:MAX_NAMED]]
+    more = [f"and {len(faults) - MAX_NAMED} more"] if len(faults) > MAX_NAMED else []
+    what = f"{len(faults)} tensors are not the profile's"
+    return type(faults[0])(what, where=str(path), found="; ".join([*told, *more]), code=faults[0].code)
 
 
 def tensor_faults(file: SafetensorsFile, expected: dict[str, tuple[str, Shape]]) -> Iterator[ForgepackError]:

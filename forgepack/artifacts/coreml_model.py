@@ -219,13 +219,13 @@ def _read_compiled(root: Path, found: _Found) -> None:
         return
     try:
         text = read_bounded(program, MIL_BYTES).decode("utf-8", "replace")
+        parsed = parse_mil(text)
     except ForgepackError as err:
         found.failed("coreml-model", COMPILED_PROGRAM, err)
         return
     if not text.strip():
         found.hurt("zero-length", COMPILED_PROGRAM, "the program is empty")
         return
-    parsed = parse_mil(text)
     found.model_type = "mlProgram"
     found.functions, found.weights = tuple(parsed.functions), tuple(parsed.weights)
     found.operations = dict(sorted(parsed.operations.items()))

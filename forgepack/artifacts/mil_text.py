@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from forgepack.artifacts.coreml_facts import CoreMlFunction, Form, Port, StoredWeight
-from forgepack.limits import MIL_ITEMS, MIL_LINE
+from forgepack.errors import LimitError
+from forgepack.limits import MIL_ITEMS, MIL_LINE, MIL_LINES
 
 _FUNCTION = re.compile(r"\s*func ([A-Za-z_]\w*)<([\w.]+)>\((.*)\)\s*\{")
 _TYPE = r"tensor<(\w+), \[([0-9, ]*)\]>"
@@ -43,7 +44,10 @@ class MilText:
 
 
 def parse_mil(text: str) -> MilText:
-    """Return functions, stored weights and kinds of operations of a program's text."""
+    """Return functions, stored weights and kinds of operations of a program's text; LimitError over its lines."""
+    if (count := text.count("\n")) > MIL_LINES:
+        limit, told = f"at most {MIL_LINES} lines", f"{count} lines"
+        raise LimitError("the program's text is over the limit", expected=limit, found=told, code="mil-limit")
     found, name = MilText(), ""
     inputs: tuple[tuple[bool, Port], ...] = ()
     types: dict[str, Port] = {}

@@ -33,7 +33,7 @@ def machine_error(err: BaseException) -> ForgepackError | None:
     if isinstance(err, RecursionError):
         return InputError("the input is nested too deeply", hint="restore it from its source", code="depth")
     if isinstance(err, UnicodeEncodeError):
-        found = ascii(str(err.object)[max(0, err.start - 40) : err.end])
+        found = ascii(str(err.object)[: err.end].rpartition('"')[2][-200:])
         hint = "rename the file or folder in UTF-8"
         return InputError("a name is not UTF-8, and no document could hold it", found=found, hint=hint, code="name")
     return _system_error(err) if isinstance(err, OSError) else None

@@ -82,8 +82,8 @@ def _check_certificates(environ: Mapping[str, str]) -> None:
             raise _refusal("SSL_CERT_FILE", "no certificates can be loaded from it", found=found) from err
     if environ.get("SSLKEYLOGFILE"):
         try:
-            ssl.create_default_context()
-        except OSError as err:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).keylog_filename = environ["SSLKEYLOGFILE"]
+        except (OSError, ValueError) as err:
             raise _refusal("SSLKEYLOGFILE", "it can't be written", found=environ["SSLKEYLOGFILE"]) from err
 
 

@@ -6,13 +6,14 @@ from collections import Counter
 
 import numpy as np
 
+from forgepack.artifacts.checkpoint import MAX_NAMED, tensor_faults
 from forgepack.artifacts.npz import NpzFile, read_npz
 from forgepack.artifacts.safetensors_file import SafetensorsFile, inspect_safetensors
 from forgepack.artifacts.target import read_embedding
 from forgepack.artifacts.trace_identity import TraceIdentity
 from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.errors import CorruptError
-from forgepack.geometry import checkpoint_tensors, codebook_tensors, quant_tensors
+from forgepack.geometry import Geometry, Shape, checkpoint_tensors, codebook_tensors, quant_tensors
 from forgepack.profile import Profile
 from forgepack.release.inspection import Notes
 
@@ -32,6 +33,8 @@ def tensor_facts(notes: Notes, file: SafetensorsFile) -> None:
     if role is not None:
         notes.facts["holds"] = role
         notes.fitting(names)
+    if not names:
+        _tell_differences(notes, file)
 
 
 def _role(file: SafetensorsFile, profiles: tuple[Profile, ...]) -> tuple[str | None, list[str]]:
@@ -39,19 +42,48 @@ def _role(file: SafetensorsFile, profiles: tuple[Profile, ...]) -> tuple[str | N
     found = {name: (info.dtype, info.shape) for name, info in file.tensors.items()}
     roles: dict[str, list[str]] = {}
     for profile in profiles:
-        g = profile.geometry
-        for role, expected in (
-            ("a drafter checkpoint's weights", {n: ("BF16", s) for n, s in checkpoint_tensors(g).items()}),
-            ("a quantized drafter's tensors", quant_tensors(g)),
-            ("the selector's codebooks", {n: ("BF16", s) for n, s in codebook_tensors(g).items()}),
-            ("a LUT4 output head", _head_tensors(g.vocab, g.hidden)),
-        ):
+        for role, expected in _lists(profile.geometry):
             if found == expected:
                 roles.setdefault(role, []).append(profile.name)
     if roles:
         role = next(iter(roles))
         return role, roles[role]
     return next((role for role, mark in _MARKS if any(mark in name for name in found)), None), []
+
+
+def _tell_differences(notes: Notes, file: SafetensorsFile) -> None:
+    """Write down what differs from a profile's list of tensors, where the file is meant to be of one.
+
+    That is the checkpoint's list of the profile that its configuration fits, else a list of which the file has at
+    least three quarters.
+    """
+    found = {name: (info.dtype, info.shape) for name, info in file.tensors.items()}
+    fitting = str(notes.facts.get("geometry of profile", "")).split(", ")
+    meant = [(p.name, _lists(p.geometry)[0][1]) for p in notes.profiles if p.name in fitting]
+    lists = meant or [(p.name, expected) for p in notes.profiles for _, expected in _lists(p.geometry)]
+    same, name, expected = max(
+        ((len(found.items() & expected.items()), name, expected) for name, expected in lists),
+        key=lambda entry: (entry[0] / len(entry[2]), entry[1]),
+        default=(0, "", {}),
+    )
+    if not meant and 4 * same < 3 * len(expected):
+        return
+    faults = list(tensor_faults(file, expected))
+    notes.facts["compared with"] = f"the {len(expected)} tensors of profile {name}: {len(faults)} differ"
+    for fault in faults[:MAX_NAMED]:
+        notes.fault(fault)
+    if len(faults) > MAX_NAMED:
+        notes.fault(CorruptError(f"{len(faults) - MAX_NAMED} more tensors differ", code="tensor-more"))
+
+
+def _lists(g: Geometry) -> tuple[tuple[str, dict[str, tuple[str, Shape]]], ...]:
+    """Return the closed lists of tensors that a geometry leads to, each with what holds it."""
+    return (
+        ("a drafter checkpoint's weights", {n: ("BF16", s) for n, s in checkpoint_tensors(g).items()}),
+        ("a quantized drafter's tensors", quant_tensors(g)),
+        ("the selector's codebooks", {n: ("BF16", s) for n, s in codebook_tensors(g).items()}),
+        ("a LUT4 output head", _head_tensors(g.vocab, g.hidden)),
+    )
 
 
 _MARKS = (

@@ -112,14 +112,8 @@ def _core_ml() -> Condition:
 def _imported(name: str, code: str, *, state: State, hint: str) -> Condition:
     command = [sys.executable, "-P", "-c", code]  # nothing of the current folder is imported
     try:
-        environment = child_environment(os.environ)
         run = subprocess.run(
-            command,
-            capture_output=True,
-            timeout=_IMPORT_SECONDS,
-            check=False,
-            env=environment,
-            stdin=subprocess.DEVNULL,
+            command, capture_output=True, timeout=_IMPORT_SECONDS, check=False, env=child_environment(os.environ)
         )
     except subprocess.TimeoutExpired:
         return Condition(name=name, state=state, found="its import does not end", hint=hint)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from forgepack.cli.main import COMMANDS, EXIT_CODES
+from forgepack.limits import BOUNDS
 from forgepack.verify.rule import AREAS, Rule, all_rules
 from tests.docs.pages import ROOT
 from tests.docs.reference_commands import commands_page
@@ -25,11 +26,14 @@ _EXAMPLES = {
     0: "`diff`: they are equal",
     1: "`verify`: any fault of content, corrupt and truncated files included; `gate`: not met; `diff`: they differ; "
     "`inspect`: something is wrong with what is there",
-    2: "a path that does not exist, an unknown option, rule, profile or schema, a revision that is no full commit",
+    2: "a path that does not exist, an unknown option, rule, profile or schema, a revision that is no full commit; a "
+    "variable of the hub's client that can't be used; a current folder that no longer exists",
     3: "`verify` on a folder without a package, `verify --bundle` on one without release.json",
-    4: "no permission; a donor's checkpoint; a lock that does not fit; a file over a limit. `verify` answers faults "
-    "of content with 1",
-    5: "an output exists on a read-only or full disk; the reader of a pipe has gone",
+    4: "no permission; a donor's checkpoint; a lock that does not fit; a file over a [limit](limits.md). `verify` "
+    "answers faults of content with 1. Also: more memory, nesting or open files than the machine grants; a name that "
+    "is not UTF-8 where a document must hold it",
+    5: "an output exists on a read-only or full disk; the reader of a pipe has gone, stdout "
+    "is closed; no folder for temporary files can be written (TMPDIR)",
     6: "`fetch`, `verify --hub`",
     7: "`emit`; `verify` at depth lineage or run",
     70: "a fault of this tool: report it",
@@ -45,6 +49,7 @@ def generated_files() -> dict[Path, str]:
         "configuration.md": configuration_page,
         "formats.md": formats_page,
         "rules.md": rules_page,
+        "limits.md": limits_page,
     }
     files = {ROOT / "docs/reference" / name: _NOTICE + make() for name, make in pages.items()}
     readme = ROOT / "README.md"
@@ -76,6 +81,22 @@ def areas_table() -> str:
     """Return the areas of rules as a table."""
     rows = [f"| [{area}](docs/reference/rules.md#{area.lower()}) | {text} |" for area, text in AREAS.items()]
     return "\n".join(["| area | about |", "|---|---|", *rows]) + "\n"
+
+
+def limits_page() -> str:
+    """Return the page of bounds, made from the table that the readers take them from."""
+    rows = [f"| {bound.of} | {bound.what} | {f'{bound.value:,} {bound.unit}'.strip()} |" for bound in BOUNDS]
+    return (
+        "# Limits\n\n"
+        "What a reader takes at most. A file over a limit ends in exit 4 (in settings that you name, in 2; in the\n"
+        "hub's answers, in 6), before it is parsed where its cost would grow with it.\n\n"
+        "Beside the interpreter and the tensors' own data, every reader stays below 256 MiB at its limits.\n"
+        "Exceptions: a tokenizer (640 MiB at four million brackets, commas and colons; a real one of 250,000 tokens\n"
+        "takes a quarter), a model.mlmodel of Core ML (its messages take many times the size of the file), and the\n"
+        "child that loads programs, whose address space has a bound of its own.\n\n"
+        + "\n".join(["| of | what | at most |", "|---|---|---|", *rows])
+        + "\n"
+    )
 
 
 def exit_codes_page() -> str:

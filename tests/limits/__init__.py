@@ -1,0 +1,1 @@
+"""Readers at their bounds: what a hostile file of each kind may cost."""
