@@ -136,11 +136,12 @@ def test_a_damaged_document_of_the_version_before_is_an_error_of_its_own() -> No
 def test_a_document_may_state_a_number_alone() -> None:
     """A report of a verification has no name of its kind; a newer one names the release that wrote it."""
     raw = document("report.json")
-    assert raw == REPORT.current(raw, where="a")
-    older = replace(REPORT, version=2, upgrade=renamed)
-    assert {**renamed(raw), "schema_version": 2} == older.current(raw, where="a")
+    current = REPORT.current(raw, where="a")
+    assert {**raw, "schema_version": 2, "rule_set": 1} == current == REPORT.current(current, where="a")
+    older = replace(REPORT, version=3, upgrade=renamed)
+    assert {**renamed(current), "schema_version": 3} == older.current(current, where="a")
     with pytest.raises(CorruptError, match="newer version") as caught:
-        REPORT.current({**raw, "schema_version": 2, "version": "0.4.1"}, where="a")
+        REPORT.current({**raw, "schema_version": 3, "version": "0.4.1"}, where="a")
     assert str(caught.value.hint).startswith("install forgepack 0.4.1; or")
     for stated in (True, "1", 0, -1, 10**6, None):
         with pytest.raises(CorruptError, match="this is not a report of a verification"):

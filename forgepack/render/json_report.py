@@ -30,6 +30,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "schema_version": KIND.version,
         "tool": "forgepack",
         "version": report.version,
+        "rule_set": report.rule_set,
         "profile": {"name": escape_line(report.profile), "sha256": report.profile_digest},
         "depth": report.depth.label,
         "strict": report.strict,

@@ -19,14 +19,22 @@ from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
 from forgepack.profile import Profile
-from forgepack.verify.report import Finding
+from forgepack.verify.report import FIRST_RULE_SET, Finding
+
+
+def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return a report of version 1 in today's form: it was made by the first set of rules."""
+    return {**raw, "rule_set": FIRST_RULE_SET}
+
 
 KIND = DocumentKind(
     name="forgepack.report",
     title="report of a verification",
     remake="forgepack verify --report json=FILE writes one",
     code="report",
+    version=2,
     numbered=True,
+    upgrade=_from_version_1,
 )
 SCHEMA_NAME = "report"
 MAX_BYTES = 64 << 20

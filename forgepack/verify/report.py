@@ -20,6 +20,9 @@ Severity = Literal["error", "warning", "note"]
 Status = Literal["pass", "fail", "not-evaluated", "waived", "known"]
 Verdict = Literal["pass", "fail", "error"]
 
+# The set of rules by number, told in every report: raised once in each release that adds, retires or sharpens rules.
+RULE_SET = 2
+FIRST_RULE_SET = 1  # that of 0.1.0, whose statuses tests/compat holds
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 STATUSES: tuple[Status, ...] = ("pass", "fail", "not-evaluated", "waived", "known")
 # Digests in a text, which change from build to build.
@@ -182,7 +185,8 @@ class Report:
     """The whole outcome; ``strict`` says whether warnings count as errors.
 
     ``exit_zero`` makes a refusal end with 0 unless a rule that is never waived refuses; the verdict stays.
-    ``narrowed`` is None where every rule was selected, ``baseline`` where none was given.
+    ``narrowed`` is None where every rule was selected, ``baseline`` where none was given. ``rule_set`` says by which
+    set of rules it was made: two reports of one set evaluated the same rules.
     """
 
     version: str
@@ -196,6 +200,7 @@ class Report:
     exit_zero: bool = False
     narrowed: Narrowed | None = None
     baseline: BaselineResult | None = None
+    rule_set: int = RULE_SET
 
     @property
     def exit_code(self) -> int:
