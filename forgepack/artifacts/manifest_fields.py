@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-
 KNOWN_VERSION = 1
 Difference = tuple[str, Any, Any]
 _ENTRY = re.compile(r"(?P<kind>[vp])(?P<rows>\d{1,6})_(?P<context>\d{1,6})k(_\w+)?")

@@ -127,7 +127,10 @@ def test_equal_numbers_in_other_spelling_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["glm", "muse"])
 def test_public_configs_of_the_family_state_what_has_no_default(tmp_path: Path, name: str) -> None:
     """Real configs of other targets differ in sizes and known keys alone: nothing is missing by a default."""
-    differing = {"glm": {"use_cache": False, "eos_token_id": [1, 2]}, "muse": {"bos_token_id": 200000}}
+    differing: dict[str, dict[str, Any]] = {
+        "glm": {"use_cache": False, "eos_token_id": [1, 2]},
+        "muse": {"bos_token_id": 200000},
+    }
     assert [] == faults(tmp_path, RELEASE | differing[name])
 
 

@@ -99,6 +99,7 @@ def test_a_prefill_context_needs_its_entries() -> None:
 def test_a_manifest_that_its_reader_took_never_raises() -> None:
     """Whatever stands in the fields that the reader leaves alone, judging them ends."""
     for key in (*FORMS, "entries_by_soc", "release"):
-        for value in (None, [], {}, "x", 1.5, True, [[]], {"a": {"b": None}}, {"²": 1}):
+        values: tuple[Any, ...] = (None, [], {}, "x", 1.5, True, [[]], {"a": {"b": None}}, {"²": 1})
+        for value in values:
             raw = {**SECOND, key: value}
             assert isinstance([*form_faults(raw), *differences(raw), *prefill_gaps(raw)], list)
