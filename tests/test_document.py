@@ -136,10 +136,12 @@ def test_a_damaged_document_of_the_version_before_is_an_error_of_its_own() -> No
 def test_a_document_may_state_a_number_alone() -> None:
     """A report of a verification has no name of its kind; a newer one names the release that wrote it."""
     raw = document("report.json")
-    assert {**raw, "schema_version": 2, "options": None} == REPORT.current(raw, where="a")
-    raw = REPORT.current(raw, where="a")
+    current = REPORT.current(raw, where="a")
+    assert (
+        {**raw, "schema_version": 2, "rule_set": 1, "options": None} == current == REPORT.current(current, where="a")
+    )
     older = replace(REPORT, version=3, upgrade=renamed)
-    assert {**renamed(raw), "schema_version": 3} == older.current(raw, where="a")
+    assert {**renamed(current), "schema_version": 3} == older.current(current, where="a")
     with pytest.raises(CorruptError, match="newer version") as caught:
         REPORT.current({**raw, "schema_version": 3, "version": "0.4.1"}, where="a")
     assert str(caught.value.hint).startswith("install forgepack 0.4.1; or")

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from forgepack.artifacts.tree import unsafe_reason
-
 KNOWN_VERSION = 1
 Difference = tuple[str, Any, Any]
 _ENTRY = re.compile(r"(?P<kind>[vp])(?P<rows>\d{1,6})_(?P<context>\d{1,6})k(_\w+)?")
@@ -47,7 +45,7 @@ def _is_origin(value: Any) -> bool:
 
 
 def _is_package(value: Any) -> bool:
-    return isinstance(value, str) and unsafe_reason(value) is None
+    return _is_name(value)  # whether the path is safe is area PATH's
 
 
 def _is_object(value: Any) -> bool:

@@ -40,5 +40,7 @@ def _lines(one: Rule) -> Iterator[str]:
     if one.needs:
         yield f"  reads:    {', '.join(one.needs)}"
     yield f"  waivers:  {'may be waived' if one.waivable else 'never waived, ignored or known'}"
+    if one.closes:
+        yield f"  closes:   {one.closes}"
     yield f"  why:      {one.why}"
     yield f"  next:     {one.remedy}"

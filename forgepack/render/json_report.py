@@ -34,6 +34,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "tool": "forgepack",
         "version": report.version,
         "profile": {"name": escape_line(report.profile), "sha256": report.profile_digest or None},
+        "rule_set": report.rule_set,
         "depth": report.depth.label,
         "strict": report.strict,
         "exit_zero": report.exit_zero,

@@ -21,6 +21,8 @@ def rule_json(one: Rule) -> dict[str, Any]:
         "waivable": one.waivable,
         "why": one.why,
         "remedy": one.remedy,
+        "since": one.since,
+        "closes": one.closes or None,
     }
 
 

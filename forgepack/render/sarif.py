@@ -31,6 +31,7 @@ def sarif_json(report: Report) -> dict[str, Any]:
     driver = {
         "name": "forgepack",
         "version": report.version,
+        "properties": {"ruleSet": report.rule_set},
         "rules": [_rule(one) for one in rules],
     }
     places = {one.id: number for number, one in enumerate(rules)}
@@ -67,7 +68,12 @@ def _rule(one: Rule) -> dict[str, Any]:
         "fullDescription": {"text": f"{' '.join(one.demand.split())} {one.why}."},
         "help": {"text": one.remedy},
         "defaultConfiguration": {"level": one.severity},
-        "properties": {"area": AREAS[one.area], "depth": one.depth.label, "waivable": one.waivable},
+        "properties": {
+            "area": AREAS[one.area],
+            "depth": one.depth.label,
+            "waivable": one.waivable,
+            "since": one.since,
+        },
     }
 
 

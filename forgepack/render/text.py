@@ -29,6 +29,7 @@ def render(report: Report, *, verbose: bool = False) -> str:
     lines += _unknown(report, verbose=verbose)
     if verbose:
         lines += [f"pass    {check.id}  {check.title}" for check in report.checks if check.status == "pass"]
+        lines.append(f"forgepack {report.version}, rule set {report.rule_set}")
     lines.append(_summary(report))
     return "\n".join(lines) + "\n"
 

@@ -20,12 +20,12 @@ from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
 from forgepack.limits import REPLAY_BYTES
 from forgepack.profile import Profile
-from forgepack.verify.report import Finding
+from forgepack.verify.report import FIRST_RULE_SET, Finding
 
 
 def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return a report of version 1 in today's form: where its options came from is not known."""
-    return {**raw, "options": None}
+    """Return a report of version 1 in today's form: the first set of rules made it, it says of no option whence."""
+    return {**raw, "rule_set": FIRST_RULE_SET, "options": None}
 
 
 KIND = DocumentKind(

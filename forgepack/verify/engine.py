@@ -232,7 +232,7 @@ def _unread(checks: Iterable[Check]) -> dict[str, str]:
 
 
 def _of_one_file(check: Check, unread: Mapping[str, str]) -> str | None:
-    """Return the rule that reports why a document can't be read, where all that a check found is of such documents."""
+    """Return the rule that reports why a document can't be read, where all that a check found is of such ones."""
     causes = {unread.get(_file_of(finding)) for finding in check.held(None)}
     if check.id in unread.values() or len(check.held(None)) < check.counting or None in causes:
         return None

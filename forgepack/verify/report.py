@@ -21,6 +21,9 @@ Status = Literal["pass", "fail", "not-evaluated", "waived", "known"]
 Verdict = Literal["pass", "selection", "fail", "error"]
 Origin = Literal["command line", "variable", "file"]
 
+# The set of rules by number, told in every report: raised once in each release that adds, retires or sharpens rules.
+RULE_SET = 2
+FIRST_RULE_SET = 1  # that of 0.1.0, whose statuses tests/compat holds
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 STATUSES: tuple[Status, ...] = ("pass", "fail", "not-evaluated", "waived", "known")
 # Digests in a text, which change from build to build.
@@ -194,7 +197,8 @@ class Report:
 
     ``exit_zero`` makes a refusal end with 0 unless a rule that is never waived refuses; the verdict stays.
     ``narrowed`` is None where every rule was selected, ``baseline`` where none was given. ``options`` are those that
-    decided the outcome and have not their defaults.
+    decided the outcome and have not their defaults. ``rule_set`` says by which set of rules it was made: two reports
+    of one set evaluated the same rules.
     """
 
     version: str
@@ -209,6 +213,7 @@ class Report:
     narrowed: Narrowed | None = None
     baseline: BaselineResult | None = None
     options: tuple[Chosen, ...] = ()
+    rule_set: int = RULE_SET
 
     @property
     def exit_code(self) -> int:

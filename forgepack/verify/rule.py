@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from forgepack.closest import did_you_mean
 from forgepack.errors import InternalError, UsageError
-from forgepack.verify.report import Depth, Finding, Severity
+from forgepack.verify.report import FIRST_RULE_SET, Depth, Finding, Severity
 
 if TYPE_CHECKING:
     from forgepack.verify.subject import Pair
@@ -35,9 +35,6 @@ AREAS = {
     "CTR": "the contract: sidecar, configs, manifest, names",
 }
 CATCH_ALL = "FMT099"
-# The set of rules by number, told in every report: raised once in each release that adds, retires or sharpens rules.
-RULE_SET = 2
-FIRST_RULE_SET = 1  # that of 0.1.0, whose statuses tests/compat holds
 _ID = re.compile(r"([A-Z]{3,4})[0-9]{3}")
 _DEPTHS = {depth.label: depth for depth in Depth}
 

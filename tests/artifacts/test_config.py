@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,11 @@ CHANGES: dict[str, tuple[str, Any, str]] = {
     "rope factor": ("rope_parameters.factor", 2.0, "unimplemented"),
     "kind": ("architectures", ["DFlash3"], "kind"),
     "full attention": ("layer_types", ["full_attention"] * 5, "value"),
+    "no window": ("use_sliding_window", False, "unimplemented"),
+    "window of null": ("sliding_window", None, "value"),
+    "sizes with a fraction": ("hidden_size", 5120.0, "value"),
+    "heads of null are as many as query heads": ("num_key_value_heads", None, "value"),
+    "eps": ("rms_norm_eps", 1e-05, "value"),
 }
 
 
@@ -118,6 +124,64 @@ def test_equal_numbers_in_other_spelling_pass(tmp_path: Path) -> None:
     assert [] == faults(tmp_path, RELEASE | {"rope_parameters": {"rope_theta": 1e7, "rope_type": "default"}})
 
 
+@pytest.mark.parametrize("name", ["glm", "muse"])
+def test_public_configs_of_the_family_state_what_has_no_default(tmp_path: Path, name: str) -> None:
+    """Real configs of other targets differ in sizes and known keys alone: nothing is missing by a default."""
+    differing: dict[str, dict[str, Any]] = {
+        "glm": {"use_cache": False, "eos_token_id": [1, 2]},
+        "muse": {"bos_token_id": 200000},
+    }
+    assert [] == faults(tmp_path, RELEASE | differing[name])
+
+
+DROPPED: dict[str, tuple[tuple[str, ...], dict[str, Any], list[str]]] = {
+    "neither kinds nor switch": (("layer_types", "use_sliding_window"), {}, ["layer_types", "use_sliding_window"]),
+    "kinds alone": (("layer_types",), {}, ["layer_types"]),
+    "kinds, from layer 0 on": (("layer_types",), {"max_window_layers": 0}, []),
+    "kinds, from layer 1 on": (("layer_types",), {"max_window_layers": 1}, ["layer_types"]),
+    "kinds, first layer not stated": (("layer_types", "max_window_layers"), {}, ["layer_types"]),
+    "switch alone": (("use_sliding_window",), {}, ["use_sliding_window"]),
+    "kinds of null": ((), {"layer_types": None}, ["layer_types"]),
+    "causality": (("is_causal",), {}, []),
+    "rope object, flat base": (("rope_parameters",), {"rope_theta": 1e7}, []),
+    "rope object, another flat base": (("rope_parameters",), {"rope_theta": 1e6}, ["rope_parameters.rope_theta"]),
+    "rope object": (("rope_parameters",), {}, ["rope_parameters.rope_theta"]),
+    "base inside, flat base": ((), {"rope_parameters": {"rope_type": "default"}, "rope_theta": 10000000}, []),
+}
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_what_is_not_stated_counts_as_readers_fill_it_in(tmp_path: Path, name: str) -> None:
+    """A key that is left out means its default: without kinds of attention and switch, there is no window."""
+    dropped, added, expected = DROPPED[name]
+    config = {key: value for key, value in RELEASE.items() if key not in dropped} | added
+    assert expected == [path for path, _ in faults(tmp_path, config)]
+
+
+SPELLINGS = [
+    ("rope_theta", "10000000.0"),
+    ("rope_theta", "1e7"),
+    ("rms_norm_eps", "0.000001"),
+    ("rms_norm_eps", "1E-6"),
+]
+
+
+@pytest.mark.parametrize(("key", "text"), SPELLINGS)
+def test_floating_values_are_numbers(tmp_path: Path, key: str, text: str) -> None:
+    """What readers take as floating point may be written in any way; the profile may hold it either way, too."""
+    data = json.dumps(RELEASE).replace(f'"{key}": {json.dumps(_stated(key))}', f'"{key}": {text}')
+    assert text in data
+    path = tmp_path / "config.json"
+    path.write_text(data)
+    geometry = load_profile().geometry
+    for profile in (geometry, replace(geometry, rope_theta=10000000), replace(geometry, rope_theta=1e7)):
+        assert [] == list(read_drafter_config(path).faults(profile))
+
+
+def _stated(key: str) -> Any:
+    return RELEASE.get(key, RELEASE["rope_parameters"].get(key))
+
+
 def target(tmp_path: Path, config: Any) -> Path:
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
@@ -136,6 +200,38 @@ def test_outer_against_inner_is_a_conflict(tmp_path: Path) -> None:
     inner = {"hidden_size": 8, "vocab_size": 40, "num_hidden_layers": 8, "model_type": "text"}
     raw = {"model_type": "outer", "vocab_size": 41, "text_config": inner}
     assert [f.path for f in read_target_config(target(tmp_path, raw)).conflicts] == ["text_config.vocab_size"]
+
+
+ROPE = {"rope_theta": 10000, "rope_type": "default"}
+TWICE: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "flat base inside": ({}, {"rope_parameters": ROPE, "rope_theta": 5}, ["text_config.rope_theta"]),
+    "flat base outside": ({"rope_parameters": ROPE, "rope_theta": 5}, {}, ["rope_theta"]),
+    "base outside, object inside": (
+        {"rope_theta": 5},
+        {"rope_parameters": ROPE},
+        ["text_config: base of the rotary embedding"],
+    ),
+    "objects": ({"rope_parameters": {"rope_theta": 5}}, {"rope_parameters": ROPE}, ["text_config.rope_parameters"]),
+    "type of scaling": (
+        {},
+        {"rope_parameters": ROPE, "rope_scaling": {"type": "yarn"}},
+        ["text_config.rope_scaling.type"],
+    ),
+    "types": ({"dtype": "float16", "torch_dtype": "bfloat16"}, {}, ["torch_dtype"]),
+    "kinds of more layers": ({}, {"layer_types": ["full_attention"] * 9}, ["text_config.length of layer_types"]),
+    "equal numbers": ({"rope_theta": 10000.0}, {"rope_parameters": ROPE, "rope_theta": 1e4}, []),
+    "kinds of all layers": ({}, {"layer_types": ["full_attention"] * 8}, []),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_what_a_target_states_twice_agrees(tmp_path: Path, name: str) -> None:
+    """Flat keys and rope_parameters, outer and nested, both names of the type: two values are a conflict."""
+    outer, inner, expected = TWICE[name]
+    sizes = {"hidden_size": 8, "vocab_size": 40, "num_hidden_layers": 8}
+    config = read_target_config(target(tmp_path, {**outer, "text_config": {**sizes, **inner}}))
+    assert expected == [fault.path for fault in config.conflicts]
+    assert all(fault.other for fault in config.conflicts)
 
 
 @pytest.mark.parametrize("value", [None, 0, -1, "8", True, 8.5])

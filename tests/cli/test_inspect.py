@@ -267,3 +267,26 @@ def test_an_array_of_another_form(tmp_path: Path, inspect: Inspect) -> None:
     """Any NumPy array is told by type and shape."""
     np.save(tmp_path / "a.npy", np.zeros((2, 3, 4), np.float32))
     assert "float32 (2, 3, 4) C order" == inspect(tmp_path / "a.npy")["facts"]["array"]
+
+
+LIMITED = {
+    "sidecar": ("drafter/dflash2_lut4_gptq.json", 2 << 20, 17 << 20),
+    "manifest": ("target/coreai/manifest.json", 2 << 20, 17 << 20),
+    "config": ("drafter/config.json", 1 << 19, 2 << 20),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_inspect_and_verify_have_one_limit(base: Path, tmp_path: Path, name: str) -> None:
+    """A document below its limit is read by both, one over it ends both with 4."""
+    file, below, over = LIMITED[name]
+    root = Path(shutil.copytree(base, tmp_path / "pair"))
+    data = (root / file).read_bytes()
+    verify = ["verify", str(root / "drafter"), "--target", str(root / "target"), "--depth", "header"]
+    for size, codes in ((below, (0, 0)), (over, (4, 4))):
+        (root / file).write_bytes(data + b" " * (size - len(data)))
+        found = (
+            run(["-q", "inspect", str(root / file)]),
+            run(["-q", *verify, "--profile", str(root / "profile.json")]),
+        )
+        assert codes == (found[0], 0 if found[1] == 1 else found[1])

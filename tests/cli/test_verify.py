@@ -106,7 +106,7 @@ def test_default_depth_is_lineage(base: Path, capsysbinary: pytest.CaptureFixtur
     args = [a for a in arguments(base, "x", "--format", "json") if a not in ("--depth", "x")]
     assert 0 == run(args)
     report = json.loads(capsysbinary.readouterr().out)
-    assert ("lineage", "pass", 1) == (report["depth"], report["verdict"], report["schema_version"])
+    assert ("lineage", "pass", 2) == (report["depth"], report["verdict"], report["schema_version"])
     assert {"drafter", "target"} == set(report["inputs"])
     assert 64 == len(report["inputs"]["drafter"]["digests"]["program_sha256"])
     assert report["counts"]["checks"] == len(report["checks"])
@@ -293,7 +293,7 @@ def test_explain_rules_and_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == run(["rules", "--format", "markdown"])
     assert len(everything) + 2 == len(capsys.readouterr().out.splitlines())
     assert 0 == run(["schema", "report"])
-    assert "urn:forgepack:schema:report:1" == json.loads(capsys.readouterr().out)["$id"]
+    assert "urn:forgepack:schema:report:2" == json.loads(capsys.readouterr().out)["$id"]
     assert 0 == run(["schema", "--list"])
     assert "sidecar" in capsys.readouterr().out
     for args in (["explain"], ["explain", "HAED003"], ["schema"], ["schema", "nothing"]):

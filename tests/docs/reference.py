@@ -8,6 +8,7 @@ from pathlib import Path
 
 from forgepack.cli.main import COMMANDS, EXIT_CODES
 from forgepack.limits import BOUNDS
+from forgepack.verify.report import FIRST_RULE_SET, RULE_SET
 from forgepack.verify.rule import AREAS, Rule, all_rules
 from tests.docs.pages import ROOT
 from tests.docs.reference_commands import commands_page
@@ -113,6 +114,8 @@ def exit_codes_page() -> str:
 
 def _weight(one: Rule) -> str:
     words = [one.severity, one.depth.label]
+    if one.since > FIRST_RULE_SET:
+        words.append(f"since rule set {one.since}")
     if one.waivable != (one.severity != "error"):
         words.append("may be waived" if one.waivable else "never waived")
     return ", ".join(words)
@@ -128,6 +131,12 @@ def rules_page() -> str:
         "Findings of warnings and notes, and of the errors that say so, may be",
         "[waived](../how-to/waive-and-attest.md#waive-a-finding).",
         "",
+        f"This is rule set {RULE_SET}; every report names the set that made it (`rule_set` in JSON, `ruleSet` of",
+        "the tool in SARIF, the last lines of `verify -v`). A rule that is new in a release is a warning or a note",
+        "there, so that it breaks no gate that passed before, and becomes an error in the next; a rule that closes a",
+        "wrong pair that passed is an error at once, and says which. Both are in the rules' own data (`since`,",
+        "`closes`), below and in `forgepack explain RULE --json`.",
+        "",
         "| depth | reads |",
         "|---|---|",
         *(f"| {name} | {text} |" for name, text in _DEPTHS.items()),
@@ -139,4 +148,5 @@ def rules_page() -> str:
                 demand = " ".join(one.demand.split())
                 lines += ["", f"**{one.id}** ({_weight(one)}): {one.title}.", f"{demand}"]
                 lines += [f"*Why:* {one.why}. *Next:* {one.remedy}."]
+                lines += [f"*Closes:* {one.closes}."] if one.closes else []
     return "\n".join(line.replace("<", "&lt;") for line in lines) + "\n"

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.mutation.adopted_mutants import adopted_mutants
+from tests.mutation.field_mutants import LEGAL_FIELDS, TOLD_FIELDS, field_mutants
 from tests.mutation.file_mutants import file_mutants
 from tests.mutation.json_mutants import JsonMutant, json_mutants
 from tests.mutation.program_mutants import program_mutants
@@ -107,7 +108,7 @@ TOLD: tuple[tuple[str, str], ...] = (
 
 def legal_reason(mutant: Mutant, *, warned: bool) -> str | None:
     """Return why a mutation need not be refused, None when it must be; some are legal only if they are warned of."""
-    reasons = (*LEGAL, *TOLD) if warned else LEGAL
+    reasons = (*LEGAL, *LEGAL_FIELDS, *TOLD, *TOLD_FIELDS) if warned else (*LEGAL, *LEGAL_FIELDS)
     return next((why for pattern, why in reasons if re.fullmatch(pattern, mutant.name)), None)
 
 
@@ -115,6 +116,7 @@ def all_mutants(stage: Stage) -> Iterator[Mutant]:
     """Yield every mutant of every file of the pair and of the package's program."""
     yield from _sidecar_mutants(stage)
     yield from _json_mutants(stage)
+    yield from field_mutants(stage)
     yield from _program_mutants(stage)
     yield from _tensor_mutants(stage)
     yield from _plain_mutants(stage)

@@ -24,6 +24,8 @@ from forgepack.verify.subject import Pair
 
 Ending = Literal["refused", "warned", "elsewhere", "passed", "crashed"]
 _PROGRAMS = ("expected", "program", "target_programs", "export_digest")
+# What a rule reads that compares with the binding.
+_BOUND = {"binding", "bond", "comparison", "roles"}
 # What follows from the program alone, so that only mutants of it need it again.
 _DERIVED = ("comparison",)
 
@@ -32,7 +34,8 @@ _DERIVED = ("comparison",)
 class Mutant:
     """One change of a good pair: of a file (removed without ``make``, or one more), or of the parsed program.
 
-    ``subject`` groups mutants for the score, ``areas`` are those whose rules should refuse this one.
+    ``subject`` groups mutants for the score, ``areas`` are those whose rules should refuse this one. An ``unbound``
+    one stands for a pair that was emitted over the change: rules that compare with the binding are left out.
     """
 
     subject: str
@@ -42,6 +45,7 @@ class Mutant:
     file: str = ""
     make: Callable[[], bytes] | None = None
     program: AssetProgram | None = None
+    unbound: bool = False
 
     @property
     def name(self) -> str:
@@ -102,7 +106,8 @@ class Stage:
 
     def _judged(self, mutant: Mutant) -> Outcome:
         pair = self._with_known_inputs(self._pair(), mutant)
-        own = [one for one in all_rules() if one.area in mutant.areas]
+        rules = [one for one in all_rules() if not mutant.unbound or not _BOUND & {*one.needs, *one.over}]
+        own = [one for one in rules if one.area in mutant.areas]
         # Those that refused most mutants of this subject first: this changes what it costs, not how it ends.
         own.sort(key=lambda r: (-self._refusers[mutant.subject, r.id], r.depth))
         checks = _first_refusal(own, pair)
@@ -110,7 +115,7 @@ class Stage:
             self._refusers[mutant.subject, checks[-1].id] += 1
             return Outcome(mutant=mutant, ending="refused", rule=checks[-1].id, detail=_detail(checks[-1]))
         warned = next((check for check in checks if check.status == "fail" and check.severity == "warning"), None)
-        rest = _first_refusal([one for one in all_rules() if one.area not in mutant.areas], pair)
+        rest = _first_refusal([one for one in rules if one.area not in mutant.areas], pair)
         refused = bool(rest) and _refuses(rest[-1])
         if warned is not None:  # named by its area; refused when any rule refuses
             ending: Ending = "refused" if refused else "warned"

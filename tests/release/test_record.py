@@ -16,7 +16,7 @@ from forgepack.artifacts.release_json import RELEASE_FILE, parse_release
 from forgepack.artifacts.release_record import parse_sums, render_sums
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import sha256_hex
-from tests.release.bench import STEM, edit, judged, read_json, relist
+from tests.release.bench import STEM, edit, edit_listed, judged, read_json, relist
 from tests.verify.running import check_of, explain_all, roots, told
 
 JSON = st.recursive(
@@ -138,3 +138,9 @@ def test_sidecar_of_the_record_is_the_drafters(released: Path) -> None:
     path = f"drafter/{STEM}.json"
     record = read_json(released / "forgepack.json")
     assert {"path": path, "sha256": sha256_hex((released / path).read_bytes())} == record["sidecar"]
+
+
+def test_a_derived_build_is_never_a_release(bundle: Path) -> None:
+    """A build that a runtime derived for one machine is refused in a release, however consistent it is."""
+    edit_listed(bundle, "coreai/manifest.json", lambda raw: raw.update(derived={"soc": "m5", "from": "/Users/x"}))
+    assert "fail" == check_of(judged(bundle, "header"), "CTR088").status

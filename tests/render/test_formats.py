@@ -12,6 +12,7 @@ from hypothesis import given
 
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.render import FORMATS, render_report
+from forgepack.verify.report import RULE_SET
 from tests.render.reports import HOSTILE, make_report
 
 SARIF_NAME = "shared/data/sarif-schema-2.1.0.json"
@@ -102,6 +103,18 @@ def test_junit_counts_agree(text: str) -> None:
 def test_same_report_same_bytes(name: str) -> None:
     """Nothing of a clock, host or run is in any format."""
     assert render_report(make_report("x"), name) == render_report(make_report("x"), name)
+
+
+def test_reports_name_their_rule_set() -> None:
+    """JSON, SARIF and the long text say by which set of rules they were made; SARIF also since when each rule is."""
+    report = make_report("x")
+    assert RULE_SET == json.loads(render_report(report, "json"))["rule_set"]
+    driver = json.loads(render_report(report, "sarif"))["runs"][0]["tool"]["driver"]
+    assert {"ruleSet": RULE_SET} == driver["properties"]
+    assert {1, RULE_SET} == {one["properties"]["since"] for one in driver["rules"]}
+    line = f"rule set {RULE_SET}"
+    assert line in render_report(report, "text", verbose=True).decode()
+    assert line not in render_report(report, "text").decode()
 
 
 def test_json_checks_tell_the_first_finding() -> None:

@@ -73,6 +73,36 @@ CASES = [
     ),
     Case(name="taps of a wrong type", change=put(MANIFEST, "taps", value="1"), roots=("CTR016",)),
     Case(name="anything else of the manifest", change=put(MANIFEST, "kv_cache", value={"x": 1}), roots=("CTR020",)),
+    Case(name="pending rows below zero", change=put(MANIFEST, "pend", value=-1), roots=("CTR086",)),
+    Case(name="pending rows", change=put(MANIFEST, "pend", value=4), roots=("CTR087",)),
+    Case(name="version of a text", change=put(MANIFEST, "version", value="1"), roots=("CTR086",)),
+    Case(name="length of a number", change=put(MANIFEST, "kv_len", value=5), roots=("CTR086",)),
+    Case(name="longer than the context", change=put(MANIFEST, "kv_len", "1024", value=1025), roots=("CTR087",)),
+    Case(name="prefill contexts of texts", change=put(MANIFEST, "pctxs", value=["x"]), roots=("CTR086",)),
+    Case(name="prefill rows", change=put(MANIFEST, "TP", value=7), roots=("CTR087",), says=("p64_1k",)),
+    Case(name="compiled by a number", change=put(MANIFEST, "head", "compiled", value=5), roots=("CTR086",)),
+    Case(
+        name="two chunks of one package",
+        change=edit(MANIFEST, lambda m: m["chunks"][1].update(file=m["chunks"][0]["file"])),
+        roots=("CTR087",),
+    ),
+    Case(
+        name="outputs in text order",
+        change=edit(MANIFEST, lambda m: m["chunks"][0].update(outputs=["tap3", "tap1", "y"])),
+        roots=("TAP023",),
+    ),
+    Case(
+        name="block with a fraction",
+        change=put(MANIFEST, "T", value=8.0),
+        roots=("CTR016",),
+        depth="hash",
+        says=("another type",),
+    ),
+    Case(
+        name="no kinds of attention",
+        change=both(drop(CONFIG, "layer_types"), drop(CONFIG, "use_sliding_window")),
+        roots=("CTR010",),
+    ),
     Case(name="another export", change=put(MANIFEST, "export", value="exports/other"), roots=("CTR005", "CTR060")),
     Case(
         name="renamed export folder",
@@ -366,3 +396,27 @@ def test_an_unbound_file_is_refused(pair: Path) -> None:
     both(*(write(f"target/coreai/{name}", b"x") for name in ("extra.bin", ".DS_Store", ".gitkeep")))(pair)
     report = verified(pair)
     assert (["CTR024"], 1) == (roots(report), check_of(report, "CTR024").count)
+
+
+def test_prefill_that_does_not_fit_is_a_warning(pair: Path) -> None:
+    """Rows that the drafter does not take at once, and a prefill context without an entry, are told, not refused."""
+    put(MANIFEST, "pctxs", value=[1024, 2048])(pair)
+    edit(MANIFEST, lambda m: m.update(ctxs=[1024, 2048], TP=32))(pair)
+    edit(MANIFEST, lambda m: [c.update(entries=["v8_1k", "v8_2k", "p32_1k"]) for c in m["chunks"]] and None)(pair)
+    report = verified(pair)
+    assert ["CTR020"] == roots(report), explain_all(report)
+    assert ("fail", 3) == (check_of(report, "CTR089").status, check_of(report, "CTR089").count)
+    assert "p32_2k" in told(report, "CTR089")
+
+
+def test_an_unknown_version_of_the_manifest_is_a_note(pair: Path) -> None:
+    """Which versions there are is not known: another one is told."""
+    put(MANIFEST, "version", value=99)(pair)
+    assert "99" in told(verified(pair), "CTR091")
+
+
+def test_end_tokens_of_the_drafter(pair: Path) -> None:
+    """Other end tokens in the drafter's config are a warning; any of the target's pass, one or several."""
+    for value, status in ((5, "fail"), ([40, 5], "fail"), ("40", "fail"), (41, "pass"), ([41, 40], "pass")):
+        put(CONFIG, "eos_token_id", value=value)(pair)
+        assert status == check_of(verified(pair), "VOC010").status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import pytest
 
 import forgepack
 from forgepack.errors import UsageError
-from forgepack.verify.report import Depth
+from forgepack.verify.report import FIRST_RULE_SET, RULE_SET, Depth
 from forgepack.verify.rule import AREAS, CATCH_ALL, all_rules, find_rule, owner_of
 from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
 from tests.verify.factory import tiny_profile
 
+COMPAT = Path(__file__).parents[2] / "fixtures/compat/0.1.0"
 # Codes that no input of a pair can carry: they come from commands that build, from settings, or from content that
 # rules judge.
 NEVER_AN_INPUT = {
@@ -75,6 +77,18 @@ def test_every_code_of_a_reader_has_a_rule() -> None:
     codes = {code for path in files for code in re.findall(r'code="([a-z0-9-]+)"', path.read_text())}
     unowned = {code for code in codes if owner_of(code) == CATCH_ALL}
     assert NEVER_AN_INPUT | STOPS == unowned
+
+
+def test_new_rules_say_what_they_close_or_start_softly() -> None:
+    """A rule that 0.1.0 did not have is of a later set; it is no error unless it closes a wrong pair that passed."""
+    report = json.loads((COMPAT / "report.json").read_bytes())
+    old = {check["id"] for check in report["checks"]}
+    for one in all_rules():
+        assert (one.since > FIRST_RULE_SET) == (one.id not in old), one.id
+        assert one.since <= RULE_SET, one.id
+        if one.since == RULE_SET > FIRST_RULE_SET:
+            assert one.severity != "error" or one.closes, one.id
+        assert one.closes == "" or one.since > FIRST_RULE_SET, one.id
 
 
 def test_unknown_rule_names_the_closest() -> None:
