@@ -27,9 +27,9 @@ from pathlib import Path
 
 from benchmarks.run import REPOSITORY, environment
 from forgepack.artifacts.quant import read_quant
+from forgepack.disk.places import work_folder
 from forgepack.errors import ForgepackError
 from forgepack.profile import load_profile
-from forgepack.disk.places import work_folder
 
 PROFILE = "mini"
 BEFORE = "starting, reading the inputs"
