@@ -109,7 +109,7 @@ WRONG = {
     "an unknown profile": (2, ["--profile", "mni"]),
     "a path that is not there": (2, ["--checkpoint", "/nowhere"]),
     "a wrong report": (2, ["--report", "pdf=x"]),
-    "two subjects": (2, ["--bundle", "."]),
+    "two subjects": (2, ["--bundle", "drafter"]),
     "a wrong configuration": (2, []),
     "no package": (3, []),
 }
