@@ -149,7 +149,7 @@ def test_a_pipe_gets_the_report_and_its_error(pair: Path) -> None:
     os.mkfifo(pipe)
     for more, verdict in (([], "pass"), (["--depth", "deep"], "error")):
         got: list[bytes] = []
-        reader = threading.Thread(target=lambda got=got: got.append(pipe.read_bytes()))  # type: ignore[misc]
+        reader = threading.Thread(target=lambda got=got: got.append(pipe.read_bytes()))
         reader.start()
         run(arguments(pair, "header", "--report", f"json={pipe}", *more))
         reader.join(60)
