@@ -4,7 +4,7 @@ PYTHON := $(shell for p in python3.11 python3.12 python3.13 python3.14 python3 p
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-oldest test-newest lint check check-readme lock dist mutate fuzz fuzz-replay bench bench-full torture clean
+.PHONY: help demo test test-oldest test-newest lint check check-readme lock dist mutate fuzz fuzz-replay bench bench-full torture torture-writers clean
 .DEFAULT_GOAL := help
 
 help:  ## show this list
@@ -100,8 +100,11 @@ bench: $(VENV)/installed  ## measure at a quarter of the size, in minutes
 bench-full: $(VENV)/installed  ## measure at full size: 30 GB in SCRATCH, most of an hour
 	$(BIN)/python -m benchmarks.run $(SCRATCH) --scale full $(ARGS)
 
-torture: $(VENV)/installed  ## kill quantize and emit 200 times each on the miniature
+torture: $(VENV)/installed-dev torture-writers  ## kill everything that writes, 200 times each
 	$(BIN)/python -m benchmarks.torture $(ARGS)
+
+torture-writers: $(VENV)/installed-dev  ## kill bundle, attest, fetch, build, and a replacement without exchange
+	$(BIN)/python -m tests.disk.kills $(ARGS)
 
 clean:  ## remove the environment and build output
 	rm -rf $(VENV) build dist

@@ -10,6 +10,7 @@ import click
 
 from forgepack.cli.common import NumberRange, echo_json, force_option, json_option, profile_option, talk_of
 from forgepack.cli.fetch_progress import hub_effects
+from forgepack.disk.space import demand_space
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
@@ -60,6 +61,8 @@ def fetch(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options:
         echo_json(report_json(report))
     else:
         click.echo("\n".join(report_lines(report)))
+    if report.dry_run and report.free is not None:
+        demand_space(report.needed, report.free, report.root)
 
 
 def _run(profile: Profile, options: dict[str, Any], effects: Effects) -> FetchReport:

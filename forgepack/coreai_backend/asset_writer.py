@@ -19,7 +19,7 @@ from forgepack.canonical import dump_canonical
 from forgepack.coreai_backend import bindings
 from forgepack.coreai_backend.builder import Program
 from forgepack.disk.failures import writing
-from forgepack.disk.files import flush, fsync_folder, write_new
+from forgepack.disk.files import flush, fsync_folder, make_folder, write_new
 
 # A fixed date, the oldest that every archive format can hold: the bytes of a package must not depend on the clock.
 FIXED_DATE = 315532800
@@ -73,7 +73,7 @@ def write_asset(program: Program, folder: Path, metadata: AssetMetadata) -> Writ
 def write_program(program: Program, folder: Path) -> Path:
     """Write the bytecode of ``program`` into the new folder ``folder`` and return its path; it is not flushed yet."""
     with writing(folder):
-        folder.mkdir()
+        make_folder(folder, exist_ok=False)
         bindings.save_bytecode(program.raw, folder / PROGRAM_FILE)
     return folder / PROGRAM_FILE
 

@@ -140,10 +140,10 @@ def fsync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def make_folder(folder: Path, *, parents: bool = False) -> None:
+def make_folder(folder: Path, *, parents: bool = False, exist_ok: bool = True) -> None:
     """Make a folder where it is not there; OutputError when the disk refuses."""
     with writing(folder):
-        folder.mkdir(parents=parents, exist_ok=True)
+        folder.mkdir(parents=parents, exist_ok=exist_ok)
 
 
 def remove_file(path: Path) -> None:

@@ -123,6 +123,7 @@ class AttestCase(Case):
     """``attest --force`` over an attestation of another depth's run: a single file."""
 
     name = "attest"
+    environment = {"FS_SLOW_RENAME": "200000"}  # noqa: RUF012  (else hardly a kill meets the moment of writing)
 
     def make(self) -> None:
         """Make a second target with evidence, and two attestations."""

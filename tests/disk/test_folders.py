@@ -126,10 +126,11 @@ def test_a_file_that_comes_meanwhile_is_kept(
     if not can_exchange:
         monkeypatch.setattr(folders, "_exchange", lambda *_: False)
     out = fill(tmp_path / "out", "old")
-    with pytest.raises(UsageError, match="did not write") as caught, locked_work(out, force=True) as work:
+    with locked_work(out, force=True) as work:
         staged = build(work, "new")
         (out / "thesis").write_text("mine")
-        publish(staged, out)
+        with pytest.raises(UsageError, match="did not write") as caught:
+            publish(staged, out)
     assert str(aside_folder(out)) == caught.value.where
     assert ("new", "mine") == ((out / "a").read_text(), (aside_folder(out) / "thesis").read_text())
 
