@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from tests.mutation import form_mutants
 from tests.mutation.json_mutants import JsonMutant, json_mutants
 from tests.mutation.program_mutants import program_mutants
 from tests.mutation.stage import Mutant, Stage
@@ -101,7 +102,8 @@ TOLD: tuple[tuple[str, str], ...] = (
 
 def legal_reason(mutant: Mutant, *, warned: bool) -> str | None:
     """Return why a mutation need not be refused, None when it must be; some are legal only if they are warned of."""
-    reasons = (*LEGAL, *TOLD) if warned else LEGAL
+    always = (*LEGAL, *form_mutants.LEGAL)
+    reasons = (*always, *TOLD) if warned else always
     return next((why for pattern, why in reasons if re.fullmatch(pattern, mutant.name)), None)
 
 
@@ -110,6 +112,7 @@ def all_mutants(stage: Stage) -> Iterator[Mutant]:
     yield from _sidecar_mutants(stage)
     yield from _json_mutants(stage)
     yield from _program_mutants(stage)
+    yield from form_mutants.form_mutants(stage)
     yield from _tensor_mutants(stage)
     yield from _plain_mutants(stage)
 
