@@ -17,7 +17,6 @@ _TAP = re.compile(r"tap[0-9]+|y")
 LEGAL: tuple[tuple[str, str], ...] = (
     (r"target head: .*: name", "constants are known by where they are used"),
     (r"target head: .* broadcasting_(mul|add|maximum): operands exchanged", "they commute"),
-    (r"chunk: .*\.outputs: reordered", "a chunk of one tap: its place beside y is free"),
 )
 
 
