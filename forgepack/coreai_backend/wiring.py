@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +87,7 @@ class _Follower:
         self._program, self._function, self._head = program, function, head
         self._input, self._rows = (1, head.columns, 1, rows), rows
         self._values: list[_Value] = []
+        self._steps = self._known()
         self._place = 0
         self.norm = NormAlgebra(head.columns, rows)
         self.gain: int | None = None
@@ -107,12 +108,12 @@ class _Follower:
         self._check_logits()
 
     def _evaluate(self, operation: Operation) -> _Value:
-        step, arity = _STEPS.get(operation.short, (None, None))
+        step, arity = self._steps.get(operation.short, (None, None))
         if step is None or len(operation.results) != 1 or arity not in (None, len(operation.operands)):
             raise NotUnderstoodError("another operation")
         if operation.attributes:
             raise NotUnderstoodError(f"attributes {operation.attributes}")
-        value: _Value = step(self, operation)
+        value = step(operation)
         if not isinstance(value, _Kernel) and value.cells.shape != self._shape(operation):
             raise NotUnderstoodError(f"a result {operation.results[0]}")
         return value
@@ -122,6 +123,24 @@ class _Follower:
         if match is None:
             raise NotUnderstoodError(f"a result {operation.results[0]}")
         return tuple(int(size) for size in match[1].split("x")[:-1])
+
+    def _known(self) -> dict[str, tuple[Callable[[Operation], _Value], int | None]]:
+        """Return each operation's step and how many operands it has; a concat has as many as it has parts."""
+        return {
+            **dict.fromkeys(("reshape", "expand_dims", "shrink_dims", "transpose"), (self._move, 2)),
+            "cast": (self._move, 1),
+            "slice": (self._move, 4),
+            "concat": (self._concat, None),
+            **dict.fromkeys(("mul", "broadcasting_mul"), (self._multiply, 2)),
+            **dict.fromkeys(("divide", "broadcasting_divide"), (self._divide, 2)),
+            **dict.fromkeys(("add", "broadcasting_add"), (self._add, 2)),
+            **dict.fromkeys(("maximum", "broadcasting_maximum"), (self._maximum, 2)),
+            **dict.fromkeys(("reduce_max", "reduce_mean", "reduce_sum"), (self._reduce, 2)),
+            **dict.fromkeys(("rsqrt", "sqrt"), (self._root, 1)),
+            "abs": (self._absolute, 1),
+            "lut_to_dense": (self._decode, 3),
+            "conv2d": (self._convolve, 5),
+        }
 
     # Moves: which cell stands where.
 
@@ -308,21 +327,3 @@ class _Follower:
         if size == 1:
             return Term(cells=cells, span="number", number=float(constant.values().reshape(())))
         return Term(cells=cells, span="channel", gains=(operand.index,))
-
-
-# Each operation's step and how many operands it has; a concat has as many as it has parts.
-_STEPS: dict[str, tuple[Callable[[_Follower, Operation], Any], int | None]] = {
-    **dict.fromkeys(("reshape", "expand_dims", "shrink_dims", "transpose"), (_Follower._move, 2)),
-    "cast": (_Follower._move, 1),
-    "slice": (_Follower._move, 4),
-    "concat": (_Follower._concat, None),
-    **dict.fromkeys(("mul", "broadcasting_mul"), (_Follower._multiply, 2)),
-    **dict.fromkeys(("divide", "broadcasting_divide"), (_Follower._divide, 2)),
-    **dict.fromkeys(("add", "broadcasting_add"), (_Follower._add, 2)),
-    **dict.fromkeys(("maximum", "broadcasting_maximum"), (_Follower._maximum, 2)),
-    **dict.fromkeys(("reduce_max", "reduce_mean", "reduce_sum"), (_Follower._reduce, 2)),
-    **dict.fromkeys(("rsqrt", "sqrt"), (_Follower._root, 1)),
-    "abs": (_Follower._absolute, 1),
-    "lut_to_dense": (_Follower._decode, 3),
-    "conv2d": (_Follower._convolve, 5),
-}
