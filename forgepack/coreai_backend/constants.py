@@ -30,6 +30,12 @@ MLIR_NAMES: Mapping[str, str] = {
 }
 
 
+def plain_type(dtype: str, shape: Shape) -> str:
+    """Return the text of a tensor type without an encoding, for instance ``tensor<1x8xf16>``."""
+    element = next((mlir for mlir, ours in MLIR_NAMES.items() if ours == dtype), dtype)
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
+
+
 def payload_bytes(dtype: str, shape: Shape) -> int:
     """Return how many bytes a dense tensor takes; sub-byte elements are packed, the last byte padded."""
     return -(-math.prod(shape) * BITS[dtype] // 8)

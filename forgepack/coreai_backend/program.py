@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from forgepack.artifacts.safetensors_file import DTYPES
 from forgepack.canonical import digest_json
+from forgepack.coreai_backend.constants import plain_type
 from forgepack.geometry import Shape
 
 INLINE_BYTES = 512
@@ -155,7 +156,7 @@ class AssetProgram:
 def plain_declaration(function: FunctionTrace) -> tuple[tuple[str, str], ...]:
     """Return the declaration of an entry point whose ports have float16 types and names, and nothing else."""
     types = {
-        side: [f"tensor<{''.join(f'{n}x' for n in port.shape)}f16>" for port in ports]
+        side: [plain_type("F16", port.shape) for port in ports]
         for side, ports in (
             ("inputs", function.inputs),
             ("outputs", function.outputs),

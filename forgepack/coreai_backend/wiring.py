@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from forgepack.coreai_backend.constants import plain_type
 from forgepack.coreai_backend.head import Head
 from forgepack.coreai_backend.program import AssetProgram, Constant, FunctionTrace, Operand, Operation
 from forgepack.coreai_backend.terms import Cells, NormAlgebra, NotUnderstoodError, Term
@@ -86,6 +87,7 @@ class _Follower:
         self._program, self._function, self._head = program, function, head
         self._input, self._rows = (1, head.columns, 1, rows), rows
         self._values: list[_Value] = []
+        self._steps = self._known()
         self._place = 0
         self.norm = NormAlgebra(head.columns, rows)
         self.gain: int | None = None
@@ -106,10 +108,12 @@ class _Follower:
         self._check_logits()
 
     def _evaluate(self, operation: Operation) -> _Value:
-        step = _STEPS.get(operation.short)
-        if step is None or operation.attributes or len(operation.results) != 1:
-            raise NotUnderstoodError("another operation" if step is None else f"attributes {operation.attributes}")
-        value: _Value = step(self, operation)
+        step, arity = self._steps.get(operation.short, (None, None))
+        if step is None or len(operation.results) != 1 or arity not in (None, len(operation.operands)):
+            raise NotUnderstoodError("another operation")
+        if operation.attributes:
+            raise NotUnderstoodError(f"attributes {operation.attributes}")
+        value = step(operation)
         if not isinstance(value, _Kernel) and value.cells.shape != self._shape(operation):
             raise NotUnderstoodError(f"a result {operation.results[0]}")
         return value
@@ -120,20 +124,42 @@ class _Follower:
             raise NotUnderstoodError(f"a result {operation.results[0]}")
         return tuple(int(size) for size in match[1].split("x")[:-1])
 
+    def _known(self) -> dict[str, tuple[Callable[[Operation], _Value], int | None]]:
+        """Return each operation's step and how many operands it has; a concat has as many as it has parts."""
+        return {
+            **dict.fromkeys(("reshape", "expand_dims", "shrink_dims", "transpose"), (self._move, 2)),
+            "cast": (self._move, 1),
+            "slice": (self._move, 4),
+            "concat": (self._concat, None),
+            **dict.fromkeys(("mul", "broadcasting_mul"), (self._multiply, 2)),
+            **dict.fromkeys(("divide", "broadcasting_divide"), (self._divide, 2)),
+            **dict.fromkeys(("add", "broadcasting_add"), (self._add, 2)),
+            **dict.fromkeys(("maximum", "broadcasting_maximum"), (self._maximum, 2)),
+            **dict.fromkeys(("reduce_max", "reduce_mean", "reduce_sum"), (self._reduce, 2)),
+            **dict.fromkeys(("rsqrt", "sqrt"), (self._root, 1)),
+            "abs": (self._absolute, 1),
+            "lut_to_dense": (self._decode, 3),
+            "conv2d": (self._convolve, 5),
+        }
+
     # Moves: which cell stands where.
 
     def _move(self, operation: Operation) -> _Value:
         value = self._tensor(operation.operands[0])
-        made: Cells
+        made = value.cells
         if operation.short == "transpose":
-            made = np.transpose(value.cells, self._whole(operation.operands[1]))
+            made = np.transpose(made, self._whole(operation.operands[1]))
+        elif operation.short == "reshape":
+            made = made.reshape(self._whole(operation.operands[1]))
+        elif operation.short == "expand_dims":
+            made = np.expand_dims(made, self._whole(operation.operands[1]))
+        elif operation.short == "shrink_dims":
+            made = np.squeeze(made, self._whole(operation.operands[1]))
         elif operation.short == "slice":
             begin, end, step = (self._whole(operand) for operand in operation.operands[1:])
             if min((*begin, *end)) < 0 or min(step) < 1:
                 raise NotUnderstoodError("a slice that counts from the end")
-            made = value.cells[tuple(slice(*box) for box in zip(begin, end, step, strict=True))]
-        else:
-            made = value.cells.reshape(self._shape(operation))
+            made = made[tuple(slice(*box) for box in zip(begin, end, step, strict=True))]
         return replace(value, cells=made)
 
     def _concat(self, operation: Operation) -> _Value:
@@ -191,9 +217,10 @@ class _Follower:
     # The head.
 
     def _decode(self, operation: Operation) -> _Kernel:
-        indices, table, axis = (self._constant(operand) for operand in operation.operands)
+        indices, table = (self._constant(operand) for operand in operation.operands[:2])
+        axis = self._whole(operation.operands[2])
         plain = indices.dtype == "U4" and len(indices.shape) == 4 and indices.shape[2:] == (1, 1)
-        fits = plain and (table.dtype, table.shape) == ("F16", _TABLE) and not axis.values().any()
+        fits = plain and (table.dtype, table.shape) == ("F16", _TABLE) and not any(axis)
         if not fits or self._shape(operation) != indices.shape:
             raise NotUnderstoodError("a kernel that is not 4-bit indices into one table of 16")
         return _Kernel(rows=indices.shape[0], columns=indices.shape[1])
@@ -231,7 +258,10 @@ class _Follower:
 
     def _check_logits(self) -> None:
         self._place = len(self._values)
-        value = self._values[self._function.operations[-1].operands[0].index]
+        output = self._function.operations[-1]
+        if (output.name, output.attributes, len(output.operands)) != ("coreai.output", (), 1):
+            self._refuse("an output of one value, without attributes", str(output)[:120])
+        value = self._values[output.operands[0].index] if output.operands[0].kind == "result" else None
         if not isinstance(value, _Logits):
             self._refuse("products of the head's rows and x", "another value")
         rows = np.arange(self._rows)[:, None]
@@ -259,7 +289,10 @@ class _Follower:
     def _constant(self, operand: Operand) -> Constant:
         if operand.kind != "constant":
             raise NotUnderstoodError("a computed value in place of a constant")
-        return self._program.constants[operand.index]
+        constant = self._program.constants[operand.index]
+        if constant.declaration != (("type", plain_type(constant.dtype, constant.shape)),):
+            raise NotUnderstoodError(f"a constant that is declared otherwise: {constant.declaration}")
+        return constant
 
     def _whole(self, operand: Operand) -> tuple[int, ...]:
         """Return the whole numbers of an inline constant: axes, a shape, steps."""
@@ -269,7 +302,7 @@ class _Follower:
         return tuple(int(value) for value in values.reshape(-1))
 
     def _tensor(self, operand: Operand) -> Term | _Logits:
-        if operand.kind == "argument":
+        if operand.kind == "argument" and operand.index == 0:
             cells = np.arange(int(np.prod(self._input))).reshape(self._input)
             return Term(cells=cells, span="element", power=1)
         value = self._values[operand.index] if operand.kind == "result" else None
@@ -279,33 +312,18 @@ class _Follower:
 
     def _term(self, operand: Operand) -> Term:
         if operand.kind == "constant":
-            return self._constant_term(operand.index)
+            return self._constant_term(operand)
         value = self._tensor(operand)
         if isinstance(value, _Logits):
             raise NotUnderstoodError("arithmetic with logits")
         return value
 
-    def _constant_term(self, index: int) -> Term:
-        constant = self._program.constants[index]
+    def _constant_term(self, operand: Operand) -> Term:
+        constant = self._constant(operand)
         size = int(np.prod(constant.shape))
         if constant.dtype not in _FLOAT_TYPES or size not in (1, self._head.columns):
             raise NotUnderstoodError(f"a factor {constant.dtype}{list(constant.shape)}")
         cells: npt.NDArray[np.int64] = np.arange(size).reshape(constant.shape)
         if size == 1:
             return Term(cells=cells, span="number", number=float(constant.values().reshape(())))
-        return Term(cells=cells, span="channel", gains=(index,))
-
-
-_STEPS: dict[str, Callable[[_Follower, Operation], Any]] = {
-    **dict.fromkeys(("reshape", "expand_dims", "shrink_dims", "cast", "transpose", "slice"), _Follower._move),
-    "concat": _Follower._concat,
-    **dict.fromkeys(("mul", "broadcasting_mul"), _Follower._multiply),
-    **dict.fromkeys(("divide", "broadcasting_divide"), _Follower._divide),
-    **dict.fromkeys(("add", "broadcasting_add"), _Follower._add),
-    **dict.fromkeys(("maximum", "broadcasting_maximum"), _Follower._maximum),
-    **dict.fromkeys(("reduce_max", "reduce_mean", "reduce_sum"), _Follower._reduce),
-    **dict.fromkeys(("rsqrt", "sqrt"), _Follower._root),
-    "abs": _Follower._absolute,
-    "lut_to_dense": _Follower._decode,
-    "conv2d": _Follower._convolve,
-}
+        return Term(cells=cells, span="channel", gains=(operand.index,))

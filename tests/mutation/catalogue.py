@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from tests.mutation import form_mutants
 from tests.mutation.adopted_mutants import adopted_mutants
 from tests.mutation.field_mutants import LEGAL_FIELDS, TOLD_FIELDS, field_mutants
 from tests.mutation.file_mutants import file_mutants
@@ -108,7 +109,8 @@ TOLD: tuple[tuple[str, str], ...] = (
 
 def legal_reason(mutant: Mutant, *, warned: bool) -> str | None:
     """Return why a mutation need not be refused, None when it must be; some are legal only if they are warned of."""
-    reasons = (*LEGAL, *LEGAL_FIELDS, *TOLD, *TOLD_FIELDS) if warned else (*LEGAL, *LEGAL_FIELDS)
+    always = (*LEGAL, *LEGAL_FIELDS, *form_mutants.LEGAL)
+    reasons = (*always, *TOLD, *TOLD_FIELDS) if warned else always
     return next((why for pattern, why in reasons if re.fullmatch(pattern, mutant.name)), None)
 
 
@@ -118,6 +120,7 @@ def all_mutants(stage: Stage) -> Iterator[Mutant]:
     yield from _json_mutants(stage)
     yield from field_mutants(stage)
     yield from _program_mutants(stage)
+    yield from form_mutants.form_mutants(stage)
     yield from _tensor_mutants(stage)
     yield from _plain_mutants(stage)
     yield from file_mutants(stage)

@@ -61,18 +61,21 @@ def _function_mutants(function: FunctionTrace, program: AssetProgram) -> Iterato
     yield name, "attribute", (replace(function, attributes=(*function.attributes, ("x", "1"))),)
     for side in ("inputs", "outputs"):
         ports: tuple[Port, ...] = getattr(function, side)
-        for place, kind, changed in _port_mutants(ports, f"{name}.{side}"):
-            yield place, kind, (_with(function, side, changed),)
+        for place, kind, changed in port_mutants(ports, f"{name}.{side}"):
+            yield place, kind, (with_ports(function, side, changed),)
     for place, kind, operations in _operation_mutants(function, program):
         yield place, kind, (replace(function, operations=operations),)
 
 
-def _with(function: FunctionTrace, side: str, ports: tuple[Port, ...]) -> FunctionTrace:
+def with_ports(function: FunctionTrace, side: str, ports: tuple[Port, ...]) -> FunctionTrace:
+    """Return a function with other inputs or outputs."""
     return replace(function, inputs=ports) if side == "inputs" else replace(function, outputs=ports)
 
 
-def _port_mutants(ports: tuple[Port, ...], where: str) -> Iterator[tuple[str, str, tuple[Port, ...]]]:
-    yield where, "reordered", ports[::-1]
+def port_mutants(ports: tuple[Port, ...], where: str) -> Iterator[tuple[str, str, tuple[Port, ...]]]:
+    """Yield (place, kind, ports) of every change of a list of ports."""
+    if ports != ports[::-1]:
+        yield where, "reordered", ports[::-1]
     for number, port in enumerate(ports):
         place = f"{where}[{number}]"
         before, after = ports[:number], ports[number + 1 :]

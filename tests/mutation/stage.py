@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forgepack.artifacts.files import hash_file
-from forgepack.coreai_backend.head_content import content_of_safetensors
+from forgepack.coreai_backend.child import open_program
+from forgepack.coreai_backend.extract import ProgramReader
+from forgepack.coreai_backend.head import find_head
+from forgepack.coreai_backend.head_content import content_of_program, content_of_safetensors
 from forgepack.coreai_backend.program import AssetProgram
-from forgepack.coreai_backend.reader import AssetReading
+from forgepack.coreai_backend.reader import AssetReading, FoundHead
+from forgepack.errors import ForgepackError
 from forgepack.profile import Profile
 from forgepack.verify.engine import evaluate
 from forgepack.verify.hashing import FileDigest
@@ -36,6 +40,7 @@ class Mutant:
 
     ``subject`` groups mutants for the score, ``areas`` are those whose rules should refuse this one. An ``unbound``
     one stands for a pair that was emitted over the change: rules that compare with the binding are left out.
+    ``package`` is the target's package whose program it is, the drafter's own when empty.
     """
 
     subject: str
@@ -46,6 +51,7 @@ class Mutant:
     make: Callable[[], bytes] | None = None
     program: AssetProgram | None = None
     unbound: bool = False
+    package: str = ""
 
     @property
     def name(self) -> str:
@@ -71,6 +77,8 @@ class Stage:
         base = self._pair()
         with base.read_ahead():
             self._values = {name: base.input(name).value for name in (*_PROGRAMS, *_DERIVED)}
+        self.head_package = base.manifest.value.head_file
+        self._payloads: ProgramReader | None = None
         self._refusers: Counter[tuple[str, str]] = Counter()
         self._digests: dict[Path, FileDigest] = dict(base.digests.value)
 
@@ -79,6 +87,29 @@ class Stage:
         """The good package's program."""
         reading: AssetReading = self._values["program"]
         return reading.program
+
+    @property
+    def target_programs(self) -> dict[str, AssetProgram]:
+        """The programs of the target's packages by name."""
+        readings: dict[str, AssetReading] = self._values["target_programs"]
+        return {name: reading.program for name, reading in readings.items()}
+
+    def _read_again(self, program: AssetProgram, package: str) -> dict[str, AssetReading]:
+        """Return the target's programs with one changed: its head is found again, over the file's own constants."""
+        readings: dict[str, AssetReading] = dict(self._values["target_programs"])
+        files = readings[package].files
+        head: FoundHead | ForgepackError | None = None
+        if package == self.head_package:
+            if self._payloads is None:  # read in this process once: a good asset
+                self._payloads = open_program(files.program, where=package, digests=False)
+            try:
+                found = find_head(program, package)
+                content = content_of_program(program, found, self._payloads.payload, package)
+                head = FoundHead(head=found, digest=content.digest())
+            except ForgepackError as err:
+                head = err
+        readings[package] = AssetReading(files=files, program=program, head=head)
+        return readings
 
     def _pair(self) -> Pair:
         root = self.root
@@ -134,7 +165,9 @@ class Stage:
             size, sha256 = hash_file(path)
             digests[path] = FileDigest(bytes=size, sha256=sha256)
         values["digests"] = digests
-        if mutant.program is not None:
+        if mutant.program is not None and mutant.package:
+            values["target_programs"] = self._read_again(mutant.program, mutant.package)
+        elif mutant.program is not None:
             reading: AssetReading = values["program"]
             values = {name: value for name, value in values.items() if name not in _DERIVED}
             values["program"] = AssetReading(files=reading.files, program=mutant.program, head=reading.head)

@@ -17,7 +17,7 @@ from tests.verify.factory import EXPORT, tiny_profile
 from tests.verify.programs import BUFFERS, DECLARATIONS, Change, change_drafter, change_program, port_attribute
 from tests.verify.running import check_of, explain_all, failed, roots, told, verified
 from tests.verify.target_packages import write_final_norm
-from tests.verify.wired_heads import RIGHT, WRONG, write_wired_head
+from tests.verify.wired_heads import RIGHT, WRONG, overflowing, write_wired_head
 
 HEAD = "target/coreai/head_T8.aimodel"
 HEAD_FILE = f"target/export/{EXPORT}/lm_head.safetensors"
@@ -70,6 +70,13 @@ def test_another_entry_point_of_the_head_is_refused(pair: Path) -> None:
     """The head package has one entry point, which the runtime calls by its name."""
     write_wired_head(pair / HEAD, pair / HEAD_FILE, tiny_profile().geometry, RIGHT["our own"], name="h9")
     assert "h8 alone" in told(verified(pair, "lineage"), "HEAD021")
+
+
+def test_a_head_that_overflows_is_refused_when_it_runs(pair: Path) -> None:
+    """A graph that is right on paper and overflows in float16 fails at depth run alone."""
+    write_wired_head(pair / HEAD, pair / HEAD_FILE, tiny_profile().geometry, overflowing)
+    report = verified(pair, "run")
+    assert ("pass", "fail") == (check_of(report, "HEAD020").status, check_of(report, "HEAD024").status)
 
 
 def test_another_layout_of_the_heads_input_is_refused(pair: Path) -> None:

@@ -128,6 +128,13 @@ RIGHT: Mapping[str, Body] = {
 }
 
 
+def overflowing(g: HeadGraph) -> Any:
+    """Return the right formula, over sixty times x: its square is beyond float16."""
+    large = g.ops.mul(g.x, g.ops.scalar(60.0))
+    root = g.ops.rsqrt(g.ops.reduce_mean(g.ops.mul(large, large), 1))
+    return g.logits(g.products(g.ops.mul(g.ops.mul(large, root), g.ops.named("norm"))))
+
+
 def write_wired_head(folder: Path, head_file: Path, g: Geometry, body: Body, *, name: str = "h8") -> None:
     """Write a head package over an export's head, its graph made by ``body``."""
     source = read_safetensors(head_file)
