@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.mutation.json_mutants import JsonMutant, json_mutants
 from tests.mutation.program_mutants import program_mutants
+from tests.mutation.row_mutants import row_mutants
 from tests.mutation.stage import Mutant, Stage
 from tests.mutation.tensor_mutants import array_mutants, tensor_mutants
 
@@ -111,6 +112,7 @@ def all_mutants(stage: Stage) -> Iterator[Mutant]:
     yield from _json_mutants(stage)
     yield from _program_mutants(stage)
     yield from _tensor_mutants(stage)
+    yield from row_mutants(stage.root)
     yield from _plain_mutants(stage)
 
 

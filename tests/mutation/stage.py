@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +32,7 @@ _DERIVED = ("comparison",)
 class Mutant:
     """One change of a good pair: of a file (without ``make`` it is removed), or of the parsed program.
 
+    ``along`` gives other files' new bytes, as of one who brings a record of the file up to date, by its new bytes.
     ``subject`` groups mutants for the score, ``areas`` are those whose rules should refuse this one.
     """
 
@@ -41,6 +42,7 @@ class Mutant:
     areas: tuple[str, ...]
     file: str = ""
     make: Callable[[], bytes] | None = None
+    along: Callable[[bytes], Mapping[str, bytes]] = lambda _: {}
     program: AssetProgram | None = None
 
     @property
@@ -83,23 +85,29 @@ class Stage:
 
     def judge(self, mutant: Mutant) -> Outcome:
         """Apply a mutant, evaluate its areas' rules until one refuses, else all others; undo the mutant."""
-        path = self.root / mutant.file
-        kept = path.read_bytes() if mutant.file else b""
+        changed: dict[str, bytes | None] = {}
+        if mutant.make is not None:
+            made = mutant.make()
+            changed = {mutant.file: made, **mutant.along(made)}
+        elif mutant.file:
+            changed = {mutant.file: None}
+        kept = {file: (self.root / file).read_bytes() for file in changed}
         try:
-            if mutant.make is not None:
-                path.write_bytes(mutant.make())
-            elif mutant.file:
-                path.unlink()
-            return self._judged(mutant)
+            for file, data in changed.items():
+                if data is None:
+                    (self.root / file).unlink()
+                else:
+                    (self.root / file).write_bytes(data)
+            return self._judged(mutant, tuple(changed))
         except Exception as err:  # noqa: BLE001  (a mutant on which the verifier dies is an outcome of its own)
             detail = "".join(traceback.format_exception(err)[-3:])
             return Outcome(mutant=mutant, ending="crashed", detail=detail)
         finally:
-            if mutant.file:
-                path.write_bytes(kept)
+            for file, data in kept.items():
+                (self.root / file).write_bytes(data)
 
-    def _judged(self, mutant: Mutant) -> Outcome:
-        pair = self._with_known_inputs(self._pair(), mutant)
+    def _judged(self, mutant: Mutant, changed: tuple[str, ...]) -> Outcome:
+        pair = self._with_known_inputs(self._pair(), mutant, changed)
         own = [one for one in all_rules() if one.area in mutant.areas]
         # Those that refused most mutants of this subject first: this changes what it costs, not how it ends.
         own.sort(key=lambda r: (-self._refusers[mutant.subject, r.id], r.depth))
@@ -117,14 +125,12 @@ class Stage:
             return Outcome(mutant=mutant, ending="elsewhere", rule=rest[-1].id, detail=_detail(rest[-1]))
         return Outcome(mutant=mutant, ending="passed", detail=", ".join(c.id for c in rest if c.status == "fail"))
 
-    def _with_known_inputs(self, pair: Pair, mutant: Mutant) -> Pair:
+    def _with_known_inputs(self, pair: Pair, mutant: Mutant, changed: tuple[str, ...]) -> Pair:
         """Put in what the mutant does not change: digests of the other files, programs that were read before."""
         values: dict[str, Any] = dict(self._values)
         digests = dict(self._digests)
-        path = self.root / mutant.file
-        if path in digests:
-            digests.pop(path)
-            if mutant.make is not None:
+        for path in (self.root / file for file in changed):
+            if digests.pop(path, None) is not None and path.exists():
                 size, sha256 = hash_file(path)
                 digests[path] = FileDigest(bytes=size, sha256=sha256)
         values["digests"] = digests
