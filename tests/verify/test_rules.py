@@ -20,7 +20,7 @@ from tests.verify.factory import tiny_profile
 NEVER_AN_INPUT = {
     *("aimodel-hash", "known-bad", "lock-differs", "lock-files", "lock-write", "nonfinite", "quant-digest"),
     *("sidecar", "tensor-dtype", "tensor-missing", "tensor-shape", "tensor-unexpected", "u4-range"),
-    *("deny", "report", "waivers"),
+    *("deny", "emit-inputs", "report", "waivers"),
 }
 # Codes of errors that keep a verification from finishing (exit 4 or 7): no fault of the content.
 STOPS = {
