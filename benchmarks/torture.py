@@ -277,7 +277,8 @@ def main() -> int:
         forgepack = [sys.executable, "-m", "forgepack"]
         checkpoint = root / "demo" / "checkpoint"
         victim = quantize_victim(checkpoint, traces=mini.calibration, target=mini.target)
-        other = [*forgepack, *victim.arguments, str(root / "other"), "--deploy-mask-scale", "0.65"]
+        scales = ("--mask-scale", "0.65", "--deploy-mask-scale", "0.7")
+        other = [*forgepack, *victim.arguments, str(root / "other"), *scales]
         for command in ([*forgepack, "demo", "--work", str(root / "demo")], [*other, "--profile", PROFILE]):
             subprocess.run(command, cwd=REPOSITORY, env=environment(), check=True, capture_output=True)
         quant = root / "demo" / "quant"

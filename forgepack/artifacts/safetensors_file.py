@@ -23,6 +23,7 @@ from forgepack.limits import DIMENSIONS, ELEMENTS, SAFETENSORS_HEADER, TENSORS
 
 MAX_HEADER = SAFETENSORS_HEADER
 MAX_TENSORS = TENSORS
+# The real numbers among the format's element types, as NumPy holds them.
 DTYPES: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
     "F16": np.dtype(np.float16),
@@ -37,6 +38,20 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "I64": np.dtype(np.int64),
     "U64": np.dtype(np.uint64),
     "BOOL": np.dtype(np.bool_),
+    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "F8_E8M0": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "F8_E4M3FNUZ": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "F8_E5M2FNUZ": np.dtype(ml_dtypes.float8_e5m2fnuz),
+}
+# All of the format's element types, as safetensors 0.8 names them, by their size in bits. Those below a byte are
+# packed, and a tensor of them fills whole bytes.
+BITS: dict[str, int] = {
+    **{name: 8 * dtype.itemsize for name, dtype in DTYPES.items()},
+    "C64": 64,
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
 }
 
 
@@ -79,8 +94,16 @@ class SafetensorsFile:
         return mapped(self.path, np.uint8, info.begin, (info.end - info.begin,))
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """Return the tensor as a read-only memory-mapped array of its dtype and shape."""
+        """Return the tensor as a read-only memory-mapped array of its dtype and shape.
+
+        CorruptError (``tensor-dtype``) for packed or complex elements: nothing here computes with them.
+        """
         info = self.info(name)
+        if info.dtype not in DTYPES:
+            where = f"{self.path}: {name}"
+            raise CorruptError(
+                "nothing here computes with elements of this type", where=where, found=info.dtype, code="tensor-dtype"
+            )
         return self.raw(name).view(DTYPES[info.dtype]).reshape(info.shape)
 
     def info(self, name: str) -> TensorInfo:
@@ -194,16 +217,16 @@ def _parse_entry(path: Path, name: str, entry: Any, start: int) -> TensorInfo:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise CorruptError("a tensor needs dtype, shape and data_offsets alone", where=where, code="header")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
-    if dtype not in DTYPES if isinstance(dtype, str) else True:
-        raise CorruptError("an unknown dtype", where=where, found=repr(dtype), code="dtype")
+    if dtype not in BITS if isinstance(dtype, str) else True:
+        raise CorruptError("an unknown dtype", where=where, found=repr(dtype)[:80], code="dtype")
     if not _naturals(shape) or not _naturals(offsets) or len(offsets) != 2:
         raise CorruptError("shape and offsets must be natural numbers", where=where, code="header")
-    count = count_elements(shape, where) * DTYPES[dtype].itemsize
-    if offsets[1] - offsets[0] != count:
+    count, rest = divmod(count_elements(shape, where) * BITS[dtype], 8)
+    if rest or offsets[1] - offsets[0] != count:
         raise CorruptError(
             "the offsets do not fit shape and dtype",
             where=where,
-            expected=f"{count} bytes",
+            expected=f"whole bytes, not {8 * count + rest} bits" if rest else f"{count} bytes",
             found=f"{offsets[1] - offsets[0]} bytes",
             code="header-offsets",
         )

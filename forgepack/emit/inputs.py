@@ -127,7 +127,7 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
         if expected != other:
             raise _foreign(what, f"{inputs.quant.report.path}: inputs.target.{key}", expected, other)
     content = target["head"]["content_sha256"]
-    if package_head not in (None, content):
+    if package_head != content:
         what = "the target's head package does not hold the head of its export: one of them is stale"
         raise _foreign(what, inputs.target.head_package, f"content {content}", f"content {package_head}")
     layers = {path: record["sha256"] for path, record in target["files"].items() if path.endswith(".safetensors")}
@@ -241,12 +241,10 @@ def _rewritten_tokenizer(inputs: EmitInputs, target: dict[str, Any]) -> str | No
     return f"{where}: the tokenizer was written again since the calibration; it means the same (TOK002, SRC014)"
 
 
-def _read_head_package(target: Target) -> str | None:
-    """Return the digest of the head that the target's own package computes, None where it has no package."""
-    package = target.head_package
-    if not package.exists():
-        return None
-    return read_asset(read_asset_files(package), head=True, digests=False).require_head().digest.digest
+def _read_head_package(target: Target) -> str:
+    """Return the digest of the head that the target's own package computes."""
+    files = read_asset_files(target.head_package)
+    return read_asset(files, head=True, digests=False).require_head().digest.digest
 
 
 def _no_export(target: Target) -> MissingError:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from forgepack.artifacts.npz import NpzFile
-from forgepack.artifacts.safetensors_file import SafetensorsFile, TensorInfo
+from forgepack.artifacts.safetensors_file import DTYPES, SafetensorsFile, TensorInfo
 from forgepack.artifacts.target import Embedding
 from forgepack.release.diff_values import Array, Difference, equal_bytes, measure, measure_blocks
 
@@ -24,13 +24,18 @@ def safetensors_differences(left: SafetensorsFile, right: SafetensorsFile, file:
         if one is None or other is None or (one.dtype, one.shape) != (other.dtype, other.shape):
             yield Difference(kind="tensor", file=file, place=name, left=_form(one), right=_form(other))
         elif not equal_bytes(left.raw(name), right.raw(name)):
-            amount = measure(left.array(name), right.array(name))
+            amount = measure(*(_values(file_, name) for file_ in (left, right)))
             yield Difference(kind="values", file=file, place=name, left=_form(one), right=_form(other), amount=amount)
     for key in sorted({*left.metadata, *right.metadata}):
         sides = [file_.metadata.get(key, NOTHING)[:120] for file_ in (left, right)]
         if sides[0] != sides[1]:
             place = f"__metadata__.{key}"
             yield Difference(kind="field", file=file, place=place, left=sides[0], right=sides[1])
+
+
+def _values(file: SafetensorsFile, name: str) -> Array:
+    """Return a tensor's values; of packed or complex elements their bytes."""
+    return file.array(name) if file.tensors[name].dtype in DTYPES else file.raw(name)
 
 
 def _form(info: TensorInfo | None) -> str:
@@ -59,7 +64,10 @@ def _matrices(file: SafetensorsFile) -> set[str]:
 
 
 def _unlike(one: TensorInfo, other: TensorInfo | None) -> bool:
-    return other is None or (one.dtype, one.shape) != (other.dtype, other.shape) or len(one.shape) > 2
+    """Whether a part has not one form in both files, or one that no quantized matrix has."""
+    if other is None or (one.dtype, one.shape) != (other.dtype, other.shape) or len(one.shape) > 2:
+        return True
+    return one.dtype != {"idx": "U8", "int8": "I8"}.get(one.name.rpartition(".")[2], "F16")
 
 
 def _dequantized(left: SafetensorsFile, right: SafetensorsFile, name: str) -> Iterator[tuple[Array, Array]]:

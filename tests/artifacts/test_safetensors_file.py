@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import safetensors
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from forgepack.artifacts.safetensors_file import inspect_safetensors, read_safetensors
+from forgepack.artifacts.safetensors_file import BITS, DTYPES, inspect_safetensors, read_safetensors
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.errors import CorruptError, ForgepackError, LimitError, MissingError, UnreadableError
 
@@ -45,7 +48,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "gap": (build({"a": entry(0, 4), "b": entry(8, 12)}, bytes(12)), "header-gap"),
     "overlap": (build({"a": entry(0, 8), "b": entry(4, 8)}, bytes(8)), "header-overlap"),
     "offsets against shape": (build({"a": entry(0, 4, shape=(3,))}, bytes(4)), "header-offsets"),
-    "unknown dtype": (build({"a": entry(0, 4, dtype="F4")}, bytes(4)), "dtype"),
+    "unknown dtype": (build({"a": entry(0, 4, dtype="F5")}, bytes(4)), "dtype"),
     "dtype of another type": (build({"a": {**entry(0, 4), "dtype": ["F16"]}}, bytes(4)), "dtype"),
     "negative shape": (build({"a": entry(0, 4, shape=(-2,))}, bytes(4)), "header"),
     "boolean shape": (build({"a": {**entry(0, 4), "shape": [True, 2]}}, bytes(4)), "header"),
@@ -69,7 +72,7 @@ def test_each_fault_has_its_code(tmp_path: Path, name: str) -> None:
 def test_all_faults_are_listed(tmp_path: Path) -> None:
     """Two bad tensors give two faults, not the first alone."""
     path = tmp_path / "x.safetensors"
-    path.write_bytes(build({"a": entry(0, 4, dtype="F4"), "b": entry(4, 8, shape=(9,))}, bytes(8)))
+    path.write_bytes(build({"a": entry(0, 4, dtype="F5"), "b": entry(4, 8, shape=(9,))}, bytes(8)))
     _, faults = inspect_safetensors(path)
     assert [f.code for f in faults] == ["dtype", "header-offsets"]
 
@@ -180,3 +183,44 @@ def test_a_file_cut_after_its_header_was_read(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(UnreadableError):
         file.array("a")
+
+
+SIZES: tuple[tuple[int, ...], ...] = ((4, 8), (3,), (0,), (2, 2), ())
+
+
+@pytest.mark.parametrize("dtype", sorted(BITS))
+def test_every_dtype_of_the_format_is_read(dtype: str, tmp_path: Path) -> None:
+    """The format's own library takes and refuses the same shapes of each element type, packed ones included."""
+    for shape in SIZES:
+        size = math.prod(shape) * BITS[dtype] // 8
+        path = tmp_path / "x.safetensors"
+        header = {"x": {"dtype": dtype, "shape": list(shape), "data_offsets": [0, size]}}
+        path.write_bytes(build(header, bytes(size)))
+        try:
+            with safetensors.safe_open(path, "np") as handle:
+                taken = "x" in handle.keys()  # noqa: SIM118  (a handle is no mapping)
+        except safetensors.SafetensorError:
+            taken = False
+        file, faults = inspect_safetensors(path)
+        assert taken is not bool(faults), shape
+        if taken and file is not None and dtype in DTYPES:
+            assert (shape, DTYPES[dtype]) == (file.array("x").shape, file.array("x").dtype)
+
+
+def test_no_dtype_of_the_format_is_missing(tmp_path: Path) -> None:
+    """The library names its whole list when it meets another; ours is the same."""
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(build({"x": {"dtype": "NOPE", "shape": [1], "data_offsets": [0, 1]}}, b"0"))
+    with pytest.raises(safetensors.SafetensorError) as caught:
+        safetensors.safe_open(path, "np")
+    assert set(BITS) == set(re.findall(r"`(\w+)`", str(caught.value))) - {"NOPE"}
+
+
+def test_packed_elements_are_not_handed_out(tmp_path: Path) -> None:
+    """A tensor of four-bit floats has bytes, but no array."""
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(build({"x": {"dtype": "F4", "shape": [4], "data_offsets": [0, 2]}}, b"ab"))
+    file = read_safetensors(path)
+    assert b"ab" == file.raw("x").tobytes()
+    with pytest.raises(CorruptError, match="nothing here computes"):
+        file.array("x")

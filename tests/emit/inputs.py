@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.export import layer_files
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LockedFile, make_lock, read_lock, write_lock
-from forgepack.artifacts.quant import QUANT_FILE, read_quant
+from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.artifacts.target import locate_target, read_target
@@ -23,6 +22,7 @@ from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.target_assets import HeadWeights, author_chunk_standin, author_head_package
 from forgepack.emit.inputs import EmitInputs
 from forgepack.profile import Profile, parse_profile
+from forgepack.verify.emission import InputPaths, open_inputs
 from tests.emit.synthetic import Array, Weights, make_weights, rng
 from tests.verify.factory import write_layer
 
@@ -54,11 +54,9 @@ class Pair:
 
     def read(self) -> EmitInputs:
         """Read the pair as the command does."""
-        return EmitInputs(
-            quant=read_quant(self.quant, self.profile.geometry, content=False),
-            checkpoint=read_checkpoint(self.checkpoint, self.profile),
-            target=read_target(locate_target(self.target)),
-        )
+        target = locate_target(self.target)
+        paths = InputPaths(quant=self.quant, checkpoint=self.checkpoint, target=target, root=self.target)
+        return open_inputs(paths, self.root / "drafter", self.profile)[0]
 
 
 def profile_json(geometry: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -67,6 +65,7 @@ def profile_json(geometry: dict[str, Any], **changes: Any) -> dict[str, Any]:
     raw["name"], raw["geometry"], raw["known_bad"] = "synthetic", geometry, {}
     raw["hub"] |= {"repo": REPO, "commit": COMMIT}
     raw["target"] |= {"name": "Synthetic", "tokenizer_sha256": None, "used_tokens": 8, "licence": "MIT"}
+    raw["target"]["eos_tokens"] = [0]
     return raw | changes
 
 
@@ -150,9 +149,11 @@ def _write_target(pair: Pair) -> None:
     write_head(pair)
     for name in layer_files(g.target_layers):
         write_layer(export / name, rng(name))
+    (root / "LICENSE").write_bytes(b"MIT License\n\nPermission is hereby granted, free of charge\n")
     metadata = AssetMetadata(author="tests", licence="MIT", description="a stand-in")
+    entry = f"v{g.block}_8k"
     author_chunk_standin(
-        build / "chunk_L00-03.aimodel", hidden=g.hidden, entries={"v8_8k": 8}, outputs=("y",), metadata=metadata
+        build / "chunk_all.aimodel", hidden=g.hidden, entries={entry: g.block}, outputs=("y",), metadata=metadata
     )
     manifest = {
         "version": 1,
@@ -161,7 +162,14 @@ def _write_target(pair: Pair) -> None:
         "taps": list(g.taps),
         "ctxs": [8192],
         "export": f"exports/{EXPORT}",
-        "chunks": [{"file": "chunk_L00-03.aimodel", "layers": [0, 3], "entries": ["v8_8k"], "taps": []}],
+        "chunks": [
+            {
+                "file": "chunk_all.aimodel",
+                "layers": [0, g.target_layers - 1],
+                "entries": [entry],
+                "taps": list(g.taps),
+            }
+        ],
         "head": {"file": "head_T8.aimodel"},
     }
     (build / "manifest.json").write_text(json.dumps(manifest))

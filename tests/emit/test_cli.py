@@ -101,7 +101,7 @@ def test_source_date_epoch_dates_the_asset(
         ({"3": "--target-model=."}, 2, "the target is not named"),
         ({"4": "--out=no/such/parent"}, 2, "parent folder"),
         ({"5": "--profile=no-such-profile"}, 2, "no such profile"),
-        ({"5": "--profile=qwen3.8-27b-dflash2"}, 4, "another shape"),
+        ({"5": "--profile=qwen3.8-27b-dflash2"}, 4, "it is of another profile: --profile synthetic"),
         ({"4": "--out=/proc/drafter"}, 5, "could not be written"),
     ],
 )

@@ -38,11 +38,11 @@ def test_sigkill_leaves_the_old_state(odd: Emitted, tmp_path: Path, sight: str) 
 
 
 def test_kills_at_random_moments_leave_nothing_half(odd: Emitted, tmp_path: Path) -> None:
-    """A sample of ``make torture`` on a synthetic pair; the older package was made of another mask scale."""
+    """A sample of ``make torture`` on a synthetic pair; the older package was made of another calibration."""
     for name in ("checkpoint", "target", "quant"):
         shutil.copytree(odd.pair.root / name, tmp_path / "pair" / name)
     older = Pair(root=tmp_path / "pair", profile=odd.pair.profile, weights=odd.pair.weights)
-    write_quant(older, recipe__mask_scale={"calibration": 0.7, "deployment": 0.65})
+    write_quant(older, recipe__mask_scale={"calibration": 0.65, "deployment": 0.7})
     profile = tmp_path / "profile.json"
     profile.write_text(json.dumps(profile_json(ODD)))
     victim = emit_victim(

@@ -229,20 +229,24 @@ WRONG: dict[str, tuple[Callable[[Pair], None], str]] = {
     ),
     "weights-edited": (flip_last("checkpoint/model.safetensors"), "lock"),
     "licence-edited": (replace_bytes("checkpoint/LICENSE", b"Apache", b"Parche"), "lock"),
-    "commit-moved": (other_commit, "another commit"),
+    "commit-moved": (other_commit, "SRC003"),
     "quant-edited": (flip_last("quant/drafter_quant.safetensors"), "not those of their report"),
-    "taps-shifted": (replace_bytes("target/coreai/manifest.json", b"[0, 2, 7]", b"[1, 3, 8]"), "taps"),
-    "taps-permuted": (replace_bytes("target/coreai/manifest.json", b"[0, 2, 7]", b"[2, 0, 7]"), "taps"),
-    "other-profile": (lambda pair: write_quant(pair, profile__name="other"), "another profile"),
-    "other-profile-state": (lambda pair: write_quant(pair, profile__sha256="0" * 64), "state of the profile"),
-    "rtn": (lambda pair: write_quant(pair, recipe__variant="lut4_rtn"), "another recipe"),
+    "taps-shifted": (replace_bytes("target/coreai/manifest.json", b"[0, 2, 7]", b"[1, 3, 8]"), "TAP"),
+    "taps-permuted": (replace_bytes("target/coreai/manifest.json", b"[0, 2, 7]", b"[2, 0, 7]"), "TAP"),
+    "other-profile": (lambda pair: write_quant(pair, profile__name="other"), "refused by SRC012\n"),
+    "other-profile-state": (lambda pair: write_quant(pair, profile__sha256="0" * 64), "SRC012"),
+    "rtn": (lambda pair: write_quant(pair, recipe__variant="lut4_rtn"), "SRC012"),
+    "other-mask-scale": (
+        lambda pair: write_quant(pair, recipe__mask_scale={"calibration": 0.7, "deployment": 0.65}),
+        "SRC012",
+    ),
     "quant-of-other-lock": (
         lambda pair: write_quant(pair, inputs__checkpoint__lock_sha256="0" * 64),
-        "another checkpoint",
+        "SRC013",
     ),
     "quant-of-donor": (
         lambda pair: write_quant(pair, inputs__checkpoint__model_sha256="0" * 64),
-        "another checkpoint",
+        "SRC013",
     ),
 }
 
@@ -255,7 +259,7 @@ def test_inputs_that_do_not_belong_together_are_refused(pair: Pair, name: str) -
     with pytest.raises(IdentityError, match=words) as caught:
         emit(pair)
     assert caught.value.exit_code == 4
-    assert caught.value.hint is not None
+    assert "  next: " in str(caught.value)
     assert sorted(p.name for p in pair.root.iterdir()) == ["checkpoint", "quant", "target"]
 
 
@@ -266,8 +270,8 @@ def test_wrong_inputs_are_named_rather_than_what_comes_of_them(pair: Pair) -> No
     tensors["norm.weight"][5] = np.nan
     write_tensors(path, tensors)
     lock_checkpoint(pair.checkpoint)
-    write_quant(pair, inputs__checkpoint__lock_sha256="0" * 64)
-    with pytest.raises(IdentityError, match="another checkpoint"):
+    write_quant(pair, inputs__target__embedding_sha256="0" * 64)
+    with pytest.raises(IdentityError, match="another embedding"):
         emit(pair)
     assert not (pair.root / "drafter").exists()
 
@@ -298,10 +302,11 @@ def test_a_target_without_export_can_not_give_a_head(pair: Pair) -> None:
         emit(pair)
 
 
-def test_a_target_without_head_package_is_taken(pair: Pair) -> None:
-    """A build whose head package lies elsewhere has nothing to compare; the export's head counts."""
+def test_a_target_without_head_package_is_refused(pair: Pair) -> None:
+    """A build that names a head package and lacks it is refused as verification refuses it."""
     shutil.rmtree(pair.target / "coreai" / "head_T8.aimodel")
-    assert "dflash2_lut4_gptq.json" in emit(pair)
+    with pytest.raises(IdentityError, match="PKG001"):
+        emit(pair)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -13,6 +13,7 @@ from tests.mutation.field_mutants import LEGAL_FIELDS, TOLD_FIELDS, field_mutant
 from tests.mutation.file_mutants import file_mutants
 from tests.mutation.json_mutants import JsonMutant, json_mutants
 from tests.mutation.program_mutants import program_mutants
+from tests.mutation.row_mutants import row_mutants
 from tests.mutation.stage import Mutant, Stage
 from tests.mutation.tensor_mutants import array_mutants, tensor_mutants
 
@@ -122,6 +123,7 @@ def all_mutants(stage: Stage) -> Iterator[Mutant]:
     yield from _program_mutants(stage)
     yield from form_mutants.form_mutants(stage)
     yield from _tensor_mutants(stage)
+    yield from row_mutants(stage.root)
     yield from _plain_mutants(stage)
     yield from file_mutants(stage)
     yield from adopted_mutants(stage)

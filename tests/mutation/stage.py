@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -38,6 +38,7 @@ _DERIVED = ("comparison",)
 class Mutant:
     """One change of a good pair: of a file (removed without ``make``, or one more), or of the parsed program.
 
+    ``along`` gives other files' new bytes, as of one who brings a record of the file up to date, by its new bytes.
     ``subject`` groups mutants for the score, ``areas`` are those whose rules should refuse this one. An ``unbound``
     one stands for a pair that was emitted over the change: rules that compare with the binding are left out.
     ``package`` is the target's package whose program it is, the drafter's own when empty.
@@ -49,6 +50,7 @@ class Mutant:
     areas: tuple[str, ...]
     file: str = ""
     make: Callable[[], bytes] | None = None
+    along: Callable[[bytes], Mapping[str, bytes]] = lambda _: {}
     program: AssetProgram | None = None
     unbound: bool = False
     package: str = ""
@@ -118,25 +120,32 @@ class Stage:
 
     def judge(self, mutant: Mutant) -> Outcome:
         """Apply a mutant, evaluate its areas' rules until one refuses, else all others; undo the mutant."""
-        path = self.root / mutant.file
-        kept = path.read_bytes() if mutant.file and path.exists() else None
+        changed: dict[str, bytes | None] = {}
+        if mutant.make is not None:
+            made = mutant.make()
+            changed = {mutant.file: made, **mutant.along(made)}
+        elif mutant.file:
+            changed = {mutant.file: None}
+        kept = {file: path.read_bytes() if (path := self.root / file).exists() else None for file in changed}
         try:
-            if mutant.make is not None:
-                path.write_bytes(mutant.make())
-            elif mutant.file:
-                path.unlink()
-            return self._judged(mutant)
+            for file, data in changed.items():
+                if data is None:
+                    (self.root / file).unlink()
+                else:
+                    (self.root / file).write_bytes(data)
+            return self._judged(mutant, tuple(changed))
         except Exception as err:  # noqa: BLE001  (a mutant on which the verifier dies is an outcome of its own)
             detail = "".join(traceback.format_exception(err)[-3:])
             return Outcome(mutant=mutant, ending="crashed", detail=detail)
         finally:
-            if kept is not None:
-                path.write_bytes(kept)
-            elif mutant.file:
-                path.unlink()
+            for file, data in kept.items():
+                if data is not None:
+                    (self.root / file).write_bytes(data)
+                else:
+                    (self.root / file).unlink()
 
-    def _judged(self, mutant: Mutant) -> Outcome:
-        pair = self._with_known_inputs(self._pair(), mutant)
+    def _judged(self, mutant: Mutant, changed: tuple[str, ...]) -> Outcome:
+        pair = self._with_known_inputs(self._pair(), mutant, changed)
         rules = [one for one in all_rules() if not mutant.unbound or not _BOUND & {*one.needs, *one.over}]
         own = [one for one in rules if one.area in mutant.areas]
         # Those that refused most mutants of this subject first: this changes what it costs, not how it ends.
@@ -155,15 +164,15 @@ class Stage:
             return Outcome(mutant=mutant, ending="elsewhere", rule=rest[-1].id, detail=_detail(rest[-1]))
         return Outcome(mutant=mutant, ending="passed", detail=", ".join(c.id for c in rest if c.status == "fail"))
 
-    def _with_known_inputs(self, pair: Pair, mutant: Mutant) -> Pair:
+    def _with_known_inputs(self, pair: Pair, mutant: Mutant, changed: tuple[str, ...]) -> Pair:
         """Put in what the mutant does not change: digests of the other files, programs that were read before."""
         values: dict[str, Any] = dict(self._values)
         digests = dict(self._digests)
-        path = self.root / mutant.file
-        digests.pop(path, None)
-        if mutant.file and mutant.make is not None:
-            size, sha256 = hash_file(path)
-            digests[path] = FileDigest(bytes=size, sha256=sha256)
+        for path in (self.root / file for file in changed):
+            digests.pop(path, None)
+            if path.exists():
+                size, sha256 = hash_file(path)
+                digests[path] = FileDigest(bytes=size, sha256=sha256)
         values["digests"] = digests
         if mutant.program is not None and mutant.package:
             values["target_programs"] = self._read_again(mutant.program, mutant.package)

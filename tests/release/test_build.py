@@ -225,10 +225,10 @@ def test_damaged_lock_is_told(
 
 
 def test_refused_pair_is_not_bundled(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A target that verification refuses ends in exit 1 with the report; release and lock stay as they were."""
+    """A target that the rules refuse ends the build at emit, exit 4 with the rule; release and lock stay."""
     edit(project / "target/coreai/manifest.json", lambda raw: raw["chunks"][0].update(entries=["p64_1k"]))
     release, lock = tree_of(project / "release"), (project / "forgepack.lock").read_bytes()
-    assert 1 == run(["build"])
+    assert 4 == run(["build"])
     done = capsys.readouterr()
     assert ("", True) == (done.out, "CTR015" in done.err)
     assert (release, lock) == (tree_of(project / "release"), (project / "forgepack.lock").read_bytes())

@@ -44,7 +44,7 @@ def _findings(pair: Pair, severity: Severity) -> Iterator[Finding]:
     over=_OVER,
     after=(
         *("SRC002", "SRC012", "SRC013", "SRC016", "SRC017", "SRC018", "SRC019", "SRC020", "SRC021", "SRC022"),
-        *("TAP", "CTR00", "CTR02", "CTR03", "CTR06", "HEAD", "NUM00", "TOK", "WGT01", "LIC00", "PKG01", "PKG02"),
+        *("TAP", "CTR00", "CTR02", "CTR03", "CTR06", "HEAD", "NUM00", "TOK", "WGT01", "LIC00", "PKG01"),
     ),
 )
 def stated_alike(pair: Pair) -> Iterator[Finding]:
