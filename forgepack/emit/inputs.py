@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,7 @@ def target_faults(target: Target, profile: Profile) -> Iterator[ForgepackError]:
         yield from faults
         yield from (_foreign("a file holds zeros alone", path, "weights", "zeros") for path in zero_files(export))
     yield from build_faults(paths.build, walk(paths.build), named_packages(target.manifest))
-    names = tuple(name for name in MODEL_FILES if (paths.model / name).is_file())
+    names = tuple(name for name in MODEL_FILES if os.path.lexists(paths.model / name))
     files, faults = read_model_files(paths.model, names)
     yield from faults
     for one in disagreements(
