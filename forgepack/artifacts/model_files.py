@@ -119,7 +119,8 @@ _READERS: dict[str, Callable[[Path], Any]] = {
 def model_file_record(path: Path, size: int, sha256: str) -> dict[str, Any]:
     """Return a file as a sidecar records it: bytes and, where these may change without it, content.
 
-    Of generation_config.json the token ids are the content: temperatures and the like are the serving side's. Raises the errors of reading the file by its form.
+    Of generation_config.json the token ids are the content: temperatures and the like are the serving side's. Raises
+    the errors of reading the file by its form.
     """
     record: dict[str, Any] = {"bytes": size, "sha256": sha256}
     if path.name == MERGES:

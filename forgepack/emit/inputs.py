@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,7 +147,7 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
 def _check_model_files(target: Target, profile: Profile) -> None:
     """Demand that the files of model/ agree with the tokenizer: rules TOK021 and TOK022, which need all of it."""
     geometry, pin = profile.geometry, profile.target
-    names = tuple(name for name in MODEL_FILES if (target.paths.model / name).is_file())
+    names = tuple(name for name in MODEL_FILES if os.path.lexists(target.paths.model / name))
     files, _ = read_model_files(target.paths.model, names)
     for one in disagreements(
         files,

@@ -331,8 +331,10 @@ class Pair(InputSet):
 
     def _read_model(self) -> Parsed[ModelFiles]:
         root = self.sources.target.model
-        entries = {entry.path: entry for entry in self._regular(self.model_tree.value)}
-        files, faults = read_model_files(root, tuple(name for name in MODEL_FILES if name in entries))
+        # A folder in a file's place is read, too: its reader says what it is. A link is another rule's.
+        links = {entry.path for entry in self.model_tree.value if entry.kind == "link"}
+        there = {entry.path for entry in self.model_tree.value} - (set() if self.sources.allow_links else links)
+        files, faults = read_model_files(root, tuple(name for name in MODEL_FILES if name in there))
         return Parsed(value=files, faults=tuple(faults))
 
     def _regular(self, entries: Tree) -> Tree:

@@ -42,7 +42,7 @@ def _is_bound(files: ExportFiles, fault: ForgepackError, listed: object) -> bool
     if not isinstance(listed, Mapping):
         return False
     path = (fault.where or "").removeprefix(str(files.root)).partition(": ")[0].strip("/")
-    if not path:  # layers that are missing as a whole: those that the record lists are missed by CTR023
-        return not any(f"export/{name}" in listed for name in files.missing)
+    if not path:
+        return True  # layers that are missing: CTR023 misses those that the record lists, each by its name
     record, place = listed.get(f"export/{path}"), files.root / path
     return isinstance(record, Mapping) and place.is_file() and record.get("bytes") == place.stat().st_size

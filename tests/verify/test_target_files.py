@@ -270,11 +270,11 @@ LEGAL: dict[str, tuple[Change, str]] = {
     "vocabulary written again": (lambda r: _dump(r / "target/model/vocab.json"), "CTR081"),
     "settings of generation": (put("target/model/generation_config.json", "temperature", value=0.9), "CTR081"),
     "another role": (
-        edit("target/model/special_tokens_map.json", lambda r: r.update(eos_token=r["pad_token"])),
+        edit("target/model/tokenizer_config.json", lambda r: r.update(eos_token="<|s43|>")),
         "TOK023",
     ),
     "merges with other line ends": (
-        bytes_of("target/model/merges.txt", lambda d: d.replace(b"\n", b"\r\n")),
+        bytes_of("target/model/merges.txt", _crlf),
         "CTR081",
     ),
     "another template": (write("target/model/chat_template.jinja", b"{{ others }}"), "TOK003"),

@@ -53,7 +53,7 @@ def _present(pair: Pair) -> dict[str, Path]:
     remedy="use the target that the package was emitted for, or emit it for this one",
     depth="hash",
     needs=("binding", "model_tree", "digests"),
-    after=("CTR060", "CTR067", "FMT", "TOK020", "TOK021", "TOK022"),
+    after=("CTR060", "CTR067", "FMT", "PATH", "TOK02"),
 )
 def bound_model_files(pair: Pair) -> Iterator[Finding]:
     """Each file that the sidecar lists is there with its content, and no other of them is."""
