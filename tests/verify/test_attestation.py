@@ -62,7 +62,7 @@ def test_another_target_is_not_attested(siblings: Path, depth: str) -> None:
 
 @pytest.mark.parametrize("depth", ["header", "hash", "lineage"])
 def test_an_attested_target_passes(siblings: Path, depth: str) -> None:
-    """With its attestation and evidence the pair passes at every depth; notes tell other names and a field that no rule judges."""
+    """With attestation and evidence the pair passes at every depth; notes tell other names and what is not judged."""
     found = judged(
         siblings,
         depth,
