@@ -80,11 +80,18 @@ def _stale_head(scene: Scene, pair: Pairing) -> None:
         parts=scene.profile.geometry.head_parts,
         metadata=AssetMetadata(author="forgepack", licence="Apache-2.0", description="an older head", custom={}),
     )
-    # emit refuses a quantization of another head: this one claims to have been made with the older one.
+    # emit refuses a quantization of another head: this one claims that it and its traces are of the older one.
     old_quant = stale.parent / "stale_quant"
     shutil.copytree(pair.quant, old_quant)
     head_sha256 = hash_file(export / HEAD_FILE)[1]
-    _edit(old_quant / REPORT_FILE, lambda report: report["inputs"]["target"].update(head_sha256=head_sha256))
+
+    def claim(report: dict[str, Any]) -> None:
+        inputs = report["inputs"]
+        inputs["target"]["head_sha256"] = head_sha256
+        for traces in ("calibration", "held_out"):
+            inputs[traces]["identity"]["target"]["lm_head_sha256"] = head_sha256
+
+    _edit(old_quant / REPORT_FILE, claim)
     shutil.rmtree(pair.drafter)
     scene.emit(pair.drafter, target=stale, quant=old_quant)
 

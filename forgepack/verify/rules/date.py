@@ -22,6 +22,7 @@ _FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
     remedy="save the asset with Core AI, or emit the package again",
     severity="warning",
     needs=("asset",),
+    since=2,
 )
 def dates_are_dates(pair: Pair) -> Iterator[Finding]:
     """Where the package or an asset of the target states a creationDate, it is a day and time in UTC."""

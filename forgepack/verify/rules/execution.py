@@ -18,6 +18,8 @@ from forgepack.verify.subject import Pair
     remedy="record the traces again, with a hook on each of the profile's tap layers",
     depth="run",
     codes=("traces-taps",),
+    since=2,
+    closes="traces with dead or equal taps passed",
 )
 def live_taps(pair: Pair) -> Iterator[Finding]:
     """In each sequence no row of a tap is zero, every tap varies over rows, and none is a fit of another one."""

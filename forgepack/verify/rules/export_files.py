@@ -23,6 +23,8 @@ _EXPORT = "restore the export from the target's release"
     over=("export_files",),
     codes=("export-layers", "export-empty"),
     after=("CTR045",),
+    since=2,
+    closes="an export without one of its layers passed",
 )
 def layers(pair: Pair) -> Iterator[Finding]:
     """lm_head and, where one layer is there, two files for each of the profile's layers, each with a tensor."""
@@ -37,6 +39,8 @@ def layers(pair: Pair) -> Iterator[Finding]:
     over=("export_files",),
     codes=("export-index",),
     after=("PKG038", "FMT"),
+    since=2,
+    closes="an index that names other tensors than its files hold passed",
 )
 def index(pair: Pair) -> Iterator[Finding]:
     """model.safetensors.index.json, where there is one, names files that are there and every tensor in them."""
@@ -51,6 +55,8 @@ def index(pair: Pair) -> Iterator[Finding]:
     depth="hash",
     needs=("export_files", "digests"),
     after=("PKG038", "FMT"),
+    since=2,
+    closes="a copy of another layer passed",
 )
 def copies(pair: Pair) -> Iterator[Finding]:
     """The SHA-256 of each tensor file of the export is its own."""
@@ -70,6 +76,8 @@ def copies(pair: Pair) -> Iterator[Finding]:
     depth="hash",
     needs=("export_files",),
     after=("FMT",),
+    since=2,
+    closes="a layer of zeros passed",
 )
 def zeros(pair: Pair) -> Iterator[Finding]:
     """Sixteen looks at the data of each tensor file see a byte that is not zero; on the hub nobody looks."""
@@ -87,6 +95,8 @@ def zeros(pair: Pair) -> Iterator[Finding]:
     over=("build_files",),
     codes=("empty-file", "array"),
     after=("CTR046",),
+    since=2,
+    closes="a pointer or a page in place of a file of the build passed",
 )
 def plain_files(pair: Pair) -> Iterator[Finding]:
     """Each file of export and build that no reader of its own has holds bytes, and an array a header that fits."""
@@ -100,6 +110,7 @@ def plain_files(pair: Pair) -> Iterator[Finding]:
     remedy="remove the file, or keep it elsewhere",
     severity="warning",
     over=("checkpoint_tree", "quant_tree"),
+    since=2,
 )
 def unlisted_sources(pair: Pair) -> Iterator[Finding]:
     """Every file of the checkpoint is in its lock or taken by the profile, and a quantization has its two files."""

@@ -29,6 +29,8 @@ def _deviations(pair: Pair, *, lut4: bool, loose: bool = False) -> Iterator[Find
     depth="lineage",
     needs=_SOURCES,
     after=_AFTER,
+    since=2,
+    closes="scales of 7 of 28 matrices rolled and negated passed beside their checkpoint",
 )
 def lut4_rows(pair: Pair) -> Iterator[Finding]:
     """Each row's scale is one that the recipe gives its source, its weights are near it, and so is the whole matrix.
@@ -46,6 +48,8 @@ def lut4_rows(pair: Pair) -> Iterator[Finding]:
     depth="lineage",
     needs=_SOURCES,
     after=_AFTER,
+    since=2,
+    closes="integer codes that are not the checkpoint's rounding passed",
 )
 def int8_rows(pair: Pair) -> Iterator[Finding]:
     """Codes and scales of each INT8 matrix equal those computed again from the checkpoint."""
@@ -60,6 +64,7 @@ def int8_rows(pair: Pair) -> Iterator[Finding]:
     severity="note",
     depth="lineage",
     needs=_SOURCES,
+    since=2,
 )
 def reachable_rows(pair: Pair) -> Iterator[Finding]:
     """No row has most of its energy in values beyond six times its root mean square, unless it is rounded well."""

@@ -54,6 +54,8 @@ def _present(pair: Pair) -> dict[str, Path]:
     depth="hash",
     needs=("binding", "model_tree", "digests"),
     after=("CTR060", "CTR067", "FMT", "PATH", "TOK02"),
+    since=2,
+    closes="other files of model/ than the bound ones passed",
 )
 def bound_model_files(pair: Pair) -> Iterator[Finding]:
     """Each file that the sidecar lists is there with its content, and no other of them is."""
@@ -91,6 +93,7 @@ def _content(pair: Pair, name: str, path: Path, record: Any) -> Iterator[Finding
     depth="hash",
     needs=("binding", "model_tree", "digests"),
     after=("CTR080", "TOK024"),
+    since=2,
 )
 def model_file_bytes(pair: Pair) -> Iterator[Finding]:
     """Each file of model/ that the sidecar lists has its bytes."""
@@ -113,6 +116,7 @@ def model_file_bytes(pair: Pair) -> Iterator[Finding]:
     severity="warning",
     needs=("release", "bundle_tree"),
     after=("CTR040", "PATH001"),
+    since=2,
 )
 def root_files(pair: Pair) -> Iterator[Finding]:
     """Every file and folder outside the component folders is listed, or of a kind that known tools put there."""
@@ -148,6 +152,7 @@ def _is_model_config(pair: Pair) -> bool:
     why="what is bound and not read is the file that was bound, and no more",
     remedy="nothing: these are the limits of what a verification can say",
     severity="note",
+    since=2,
 )
 def not_judged(pair: Pair) -> Iterator[Finding]:
     """No file of the parts that are here is only bound, or left alone."""
@@ -180,6 +185,7 @@ def _all_files(pair: Pair) -> Iterator[str]:
     remedy="emit the package again: its sidecar then binds them",
     severity="note",
     needs=("binding",),
+    since=2,
 )
 def bound_by_version_1(pair: Pair) -> Iterator[Finding]:
     """The sidecar binds the files of model/, and what it lists of an export was read when it was bound."""

@@ -33,6 +33,8 @@ _RUN_BOUND = 1e-2  # the release's own bound for outputs on the CPU (NUM021)
     needs=("head_wiring",),
     codes=("head-wiring",),
     after=("HEAD021",),
+    since=2,
+    closes="a head that scrambles rows and has no norm passed",
 )
 def wiring(pair: Pair) -> Iterator[Finding]:
     """Logits[r, v] is row v of the head times x · Q^-1/2 · gain of row r, Q = mean(x²) + eps, and nothing else."""
@@ -64,6 +66,8 @@ def _stated_eps(pair: Pair) -> float:
     remedy="restore the head package from the target's release",
     depth="lineage",
     needs=("head_program",),
+    since=2,
+    closes="a head port with another encoding or name passed",
 )
 def declaration(pair: Pair) -> Iterator[Finding]:
     """One entry point h<rows>, float16 x (1,hidden,1,rows) and logits (rows,vocab), plain types, no attributes."""
@@ -95,6 +99,8 @@ def declaration(pair: Pair) -> Iterator[Finding]:
     remedy="restore the head package from the target's release, or build it from its export again",
     depth="lineage",
     needs=("wired_head",),
+    since=2,
+    closes="a head with the gain of another layer passed",
 )
 def gain(pair: Pair) -> Iterator[Finding]:
     """The gain is that of the export's last layer, or 1 + w of the target's small tensors, to float16's rounding."""
@@ -122,6 +128,7 @@ def gain(pair: Pair) -> Iterator[Finding]:
     severity="note",
     depth="lineage",
     needs=("wired_head",),
+    since=2,
 )
 def gain_judged(pair: Pair) -> Iterator[Finding]:
     """A file of the target has the final norm's gain; without one it is not judged."""
@@ -139,6 +146,8 @@ def gain_judged(pair: Pair) -> Iterator[Finding]:
     depth="run",
     needs=("wired_head", "head_run"),
     waivable=True,
+    since=2,
+    closes="a head that overflows float16 passed",
 )
 def run(pair: Pair) -> Iterator[Finding]:
     """On seeded rows no logit deviates from float32 by more than 1e-2 of the largest; all are finite."""

@@ -39,6 +39,8 @@ def _told(pair: Pair, found: Iterable[Disagreement], other: str = TOKENIZER_FILE
     depth="hash",
     needs=("model_files",),
     codes=("model-file",),
+    since=2,
+    closes="added tokens beyond the vocabulary passed in files beside the tokenizer",
 )
 def ids_in_range(pair: Pair) -> Iterator[Finding]:
     """Ids of added_tokens.json, added_tokens_decoder and vocab.json have a row, and merges.txt has merges."""
@@ -55,6 +57,8 @@ def ids_in_range(pair: Pair) -> Iterator[Finding]:
     depth="lineage",
     needs=("model_files", "tokenizer"),
     after=("TOK001", "TOK020"),
+    since=2,
+    closes="a vocab.json of another tokenizer passed",
 )
 def same_tokens(pair: Pair) -> Iterator[Finding]:
     """added_tokens.json, added_tokens_decoder, vocab.json and merges.txt say what tokenizer.json says."""
@@ -69,6 +73,8 @@ def same_tokens(pair: Pair) -> Iterator[Finding]:
     depth="lineage",
     needs=("model_files", "tokenizer"),
     after=("TOK001", "TOK021"),
+    since=2,
+    closes="a merges.txt of another tokenizer passed",
 )
 def special(pair: Pair) -> Iterator[Finding]:
     """Each token of special_tokens_map.json and each role of tokenizer_config.json is a token of tokenizer.json."""
@@ -84,6 +90,7 @@ def special(pair: Pair) -> Iterator[Finding]:
     depth="hash",
     needs=("model_files",),
     after=("TOK022",),
+    since=2,
 )
 def roles(pair: Pair) -> Iterator[Finding]:
     """Where both name a token for the end, padding or another role it is the same."""
@@ -98,6 +105,8 @@ def roles(pair: Pair) -> Iterator[Finding]:
     depth="hash",
     needs=("model_files", "target_config"),
     after=("VOC005",),
+    since=2,
+    closes="end tokens of generation_config.json that no config names passed",
 )
 def generation(pair: Pair) -> Iterator[Finding]:
     """End tokens are among the profile's; other ids decode, and are config.json's where it states them."""
@@ -119,6 +128,7 @@ def generation(pair: Pair) -> Iterator[Finding]:
     severity="warning",
     depth="hash",
     needs=("model_files",),
+    since=2,
 )
 def one_template(pair: Pair) -> Iterator[Finding]:
     """chat_template.jinja, chat_template.json and tokenizer_config.json, those that state a template, state one."""

@@ -185,6 +185,7 @@ def closed_asset(pair: Pair) -> Iterator[Finding]:
     remedy="nothing, if the compiled packages are meant; their bytes are bound, what they compute is not judged",
     severity="note",
     needs=("manifest", "build_tree"),
+    since=2,
 )
 def no_compiled_packages(pair: Pair) -> Iterator[Finding]:
     """No chunk or head of the manifest names ``compiled``, and no compiled package lies in the build."""

@@ -19,6 +19,8 @@ from forgepack.verify.subject import Pair
     depth="lineage",
     needs=("comparison",),
     after=("PKG018", "PKG019"),
+    since=2,
+    closes="a program with another port or attribute passed",
 )
 def declarations(pair: Pair) -> Iterator[Finding]:
     """Types with encodings, attributes of ports, entry points, constants and the program are the emitted ones."""
@@ -37,6 +39,8 @@ def declarations(pair: Pair) -> Iterator[Finding]:
     over=("program", "target_head"),
     codes=("buffer-length",),
     after=("PKG012", "PKG013"),
+    since=2,
+    closes="a constant shorter than its type passed",
 )
 def buffers(pair: Pair) -> Iterator[Finding]:
     """Each constant of the drafter's program and of the target's head package has as many bytes as its type says."""

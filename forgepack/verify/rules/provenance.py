@@ -22,6 +22,7 @@ from forgepack.verify.subject import Pair
     remedy="fetch the checkpoint with forgepack fetch, quantize and emit again; or use a profile that pins it",
     severity="warning",
     needs=("binding",),
+    since=2,
 )
 def not_adopted(pair: Pair) -> Iterator[Finding]:
     """The sidecar does not say that its checkpoint was adopted, unless the profile pins every file of it."""
@@ -38,6 +39,7 @@ def not_adopted(pair: Pair) -> Iterator[Finding]:
     remedy="record traces that carry their identity, quantize and emit again",
     severity="warning",
     needs=("binding",),
+    since=2,
 )
 def traces_bound(pair: Pair) -> Iterator[Finding]:
     """Calibration and held-out traces that the sidecar states carry an identity."""
@@ -54,6 +56,8 @@ def traces_bound(pair: Pair) -> Iterator[Finding]:
     remedy="fetch the pinned checkpoint, quantize and emit again",
     needs=("binding",),
     after=("SRC001",),
+    since=2,
+    closes="an adopted checkpoint of other weights passed",
 )
 def pinned_files(pair: Pair) -> Iterator[Finding]:
     """Every digest that sidecar, lock and DFLASH2_SOURCE.json state of a pinned file is the pinned one."""

@@ -153,6 +153,7 @@ def traces_bound(pair: Pair) -> Iterator[Finding]:
     remedy="quantize and emit again; until then, keep the calibration's traces apart",
     severity="note",
     needs=("binding",),
+    since=2,
 )
 def calibration_known(pair: Pair) -> Iterator[Finding]:
     """The calibration's traces are bound with a fingerprint of their sequences, which version 1 did not write."""
@@ -168,6 +169,8 @@ def calibration_known(pair: Pair) -> Iterator[Finding]:
     why="errors on rows that calibrated are better than honest ones, and look like those",
     remedy="quantize again with held-out traces of their own, and emit again",
     needs=("binding",),
+    since=2,
+    closes="held-out sequences that calibrate passed",
 )
 def held_out_apart(pair: Pair) -> Iterator[Finding]:
     """The binding's overlap counts no equal sequence and no copy, and its fingerprint can be read."""

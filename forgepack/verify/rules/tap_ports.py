@@ -27,6 +27,8 @@ _ROWS = re.compile(r"[vp](\d+)(_.*)?")  # v8_8k verifies 8 rows, p64_8k_m5 takes
     remedy=_REMEDY,
     depth="lineage",
     needs=("manifest", "target_programs"),
+    since=2,
+    closes="taps returned in the order of their texts passed",
 )
 def ascending(pair: Pair) -> Iterator[Finding]:
     """The numbers of the outputs tap<i> of each entry point ascend; y and other outputs may stand anywhere."""
@@ -48,6 +50,8 @@ def ascending(pair: Pair) -> Iterator[Finding]:
     depth="lineage",
     needs=("manifest", "target_programs"),
     after=("PKG020",),
+    since=2,
+    closes="a tap of half the hidden size, or of other rows, passed",
 )
 def shapes(pair: Pair) -> Iterator[Finding]:
     """Each tap, y as the tap of a chunk's last layer too, is float16 (1,hidden,1,rows), rows being the entry's."""
@@ -73,6 +77,8 @@ def shapes(pair: Pair) -> Iterator[Finding]:
     depth="lineage",
     needs=("manifest", "target_programs"),
     after=("TAP021",),
+    since=2,
+    closes="a tap whose port is delegated under another name passed",
 )
 def plain(pair: Pair) -> Iterator[Finding]:
     """Outputs tap<i> have a type without encoding, no attribute but their name, and a number without zeros before."""

@@ -46,6 +46,8 @@ def _findings(pair: Pair, severity: Severity) -> Iterator[Finding]:
         *("SRC002", "SRC012", "SRC013", "SRC016", "SRC017", "SRC018", "SRC019", "SRC020", "SRC021", "SRC022"),
         *("TAP", "CTR00", "CTR02", "CTR03", "CTR06", "HEAD", "NUM00", "TOK", "WGT01", "LIC00", "PKG01"),
     ),
+    since=2,
+    closes="one sidecar that states a digest twice, differently, passed",
 )
 def stated_alike(pair: Pair) -> Iterator[Finding]:
     """Sidecar, report, tensors' metadata and source record agree wherever two places state one thing."""
@@ -60,6 +62,7 @@ def stated_alike(pair: Pair) -> Iterator[Finding]:
     severity="warning",
     needs=("sidecar",),
     after=("SRC014",),
+    since=2,
 )
 def one_export(pair: Pair) -> Iterator[Finding]:
     """Head, embedding and meaning of the tokenizer are the package's where the calibration names the same export."""
@@ -74,6 +77,7 @@ def one_export(pair: Pair) -> Iterator[Finding]:
     severity="note",
     needs=("sidecar",),
     after=("SRC014", "SRC031"),
+    since=2,
 )
 def one_build(pair: Pair) -> Iterator[Finding]:
     """Manifest, config and bytes of the tokenizer are the package's where the calibration names the same export."""
