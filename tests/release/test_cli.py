@@ -176,7 +176,7 @@ def test_verify_bundle_refuses_with_1_and_writes_its_report(
     report = json.loads((here / "r.json").read_bytes())
     assert ("fail", ["CTR045"]) == (report["verdict"], [c["id"] for c in report["checks"] if c["status"] == "fail"])
     assert 2 == run(verify_args(base, "--bundle", str(bundle), "--report", f"json={bundle / 'r.json'}"))
-    assert "inside bundle" in capsys.readouterr().err
+    assert "lies inside --bundle" in capsys.readouterr().err
 
 
 def test_configured_target_is_no_matter_of_a_bundle(base: Path, released: Path, here: Path) -> None:
