@@ -93,7 +93,8 @@ def check_inputs(out: Path, inputs: Inputs, *, holding: bool = True) -> None:
         if path is None or _id(path) is None:
             continue
         if _holds(path, out):
-            raise _refused(out, f"it {'is' if _same(path, out) else 'lies inside'} {role}: {path}")
+            found = f"it {'is' if _same(path, out) else 'lies inside'} {role}: {path}"
+            raise _refused(out, found, expected="a place apart: an output is never written into what is read")
         if holding and out.is_dir() and any(_holds(out, one) for one in (path, *_led_to(path))):
             raise _refused(out, f"it holds {role}: {path}")
 
@@ -231,7 +232,7 @@ def _check_kind(out: Path) -> None:
 
 
 def _refused(
-    out: Path, why: str, *, expected: str | None = None, hint: str = "name a new folder elsewhere"
+    out: Path, why: str, *, expected: str | None = None, hint: str = "name a new place elsewhere"
 ) -> UsageError:
     return UsageError(
         "nothing may be written there", where=str(out), expected=expected, found=why, hint=hint, code="place"
