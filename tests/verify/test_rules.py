@@ -22,11 +22,12 @@ COMPAT = Path(__file__).parents[2] / "fixtures/compat/0.1.0"
 NEVER_AN_INPUT = {
     *("aimodel-hash", "known-bad", "lock-differs", "lock-files", "nonfinite", "quant-digest"),
     *("sidecar", "tensor-dtype", "tensor-missing", "tensor-shape", "tensor-unexpected", "u4-range"),
-    *("deny", "emit-inputs", "report", "waivers"),
+    *("deny", "emit-inputs", "mil-limit", "pinned", "report", "target", "waivers"),
+    *("toml-depth", "toml-limit", "toml-number", "toml-syntax"),
 }
 # Codes of errors that keep a verification from finishing (exit 4 or 7): no fault of the content.
 STOPS = {
-    *("changed", "unreadable", "header-size", "json-size", "size-limit", "tensor-count", "tree-count"),
+    *("changed", "unreadable", "header-size", "size-limit", "tensor-count", "tensor-shape-limit", "tree-count"),
     *("npz-limit", "traces-limit", "coreai-import", "coreai-missing", "reader-start"),
 }
 
