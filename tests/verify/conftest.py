@@ -67,7 +67,7 @@ def foreign(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def full_pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a good pair whose target has all twelve files of model/."""
     return build_pair(tmp_path_factory.mktemp("whole") / "pair", tiny_profile(), whole=True)
 

@@ -7,26 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from forgepack.artifacts.checkpoint import read_checkpoint
-from forgepack.artifacts.quant import read_quant
-from forgepack.artifacts.target import locate_target, read_target
+from forgepack.artifacts.target import locate_target
 from forgepack.canonical import dump_canonical
 from forgepack.emit.describe import describe_file
-from forgepack.emit.inputs import EmitInputs, Identity, identify
+from forgepack.emit.inputs import Identity, identify
 from forgepack.emit.sidecar_content import identity_digest
+from forgepack.verify.emission import InputPaths, open_inputs
 from tests.verify.factory import tiny_profile
 from tests.verify.sabotage import ASSET, SIDECAR
 
 
 def identified(root: Path) -> Identity:
     """Judge checkpoint, quant and target below ``root`` as emission does; raises what it raises."""
-    profile = tiny_profile()
-    inputs = EmitInputs(
-        quant=read_quant(root / "quant", profile.geometry, content=False),
-        checkpoint=read_checkpoint(root / "checkpoint", profile),
-        target=read_target(locate_target(root / "target")),
-    )
-    return identify(inputs, profile)
+    target = root / "target"
+    parts = locate_target(target)
+    paths = InputPaths(quant=root / "quant", checkpoint=root / "checkpoint", target=parts, root=target)
+    inputs, _ = open_inputs(paths, root / "new", tiny_profile())
+    return identify(inputs, tiny_profile())
 
 
 def forge_binding(root: Path, change: Callable[[dict[str, Any]], Any]) -> None:

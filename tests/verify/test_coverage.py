@@ -51,10 +51,10 @@ def files_of(root: Path, target: Path) -> Iterator[str]:
         yield from sorted(f"{role}/{p.relative_to(folder).as_posix()}" for p in folder.rglob("*") if p.is_file())
 
 
-def test_every_line_is_of_rules_that_exist_and_of_files_that_there_are(whole: Path) -> None:
+def test_every_line_is_of_rules_that_exist_and_of_files_that_there_are(full_pair: Path) -> None:
     """No line names a rule that is not there, matches nothing, or neither judges nor says why not."""
     known = {one.id for one in all_rules()}
-    found = [*files_of(whole, whole / "target"), *OTHERS]
+    found = [*files_of(full_pair, full_pair / "target"), *OTHERS]
     matched = {covering(path).pattern for path in found}
     for line in FILES:
         assert set(line.judged) <= known, line
@@ -63,11 +63,11 @@ def test_every_line_is_of_rules_that_exist_and_of_files_that_there_are(whole: Pa
 
 
 @pytest.mark.parametrize("release", ["tiny", "miniature"])
-def test_every_file_has_a_line_of_its_own(whole: Path, release: str) -> None:
-    """No file of a whole release is covered by a line that takes whatever is left."""
-    target = whole / "target" if release == "tiny" else find_miniature().target
+def test_every_file_has_a_line_of_its_own(full_pair: Path, release: str) -> None:
+    """No file of a full_pair release is covered by a line that takes whatever is left."""
+    target = full_pair / "target" if release == "tiny" else find_miniature().target
     rest = {line.pattern for line in FILES if re.search(r"(/|^)\.\*$", line.pattern)}
-    for path in files_of(whole, target):
+    for path in files_of(full_pair, target):
         assert covering(path).pattern not in rest, path
 
 
@@ -90,9 +90,9 @@ def by_line(root: Path) -> dict[Covered, str]:
     return found
 
 
-def test_a_spoiled_file_is_told_by_one_of_its_rules(whole: Path, tmp_path: Path) -> None:
+def test_a_spoiled_file_is_told_by_one_of_its_rules(full_pair: Path, tmp_path: Path) -> None:
     """A bit of a file of each line is refused, or warned of, by a rule that the line names."""
-    root = Path(shutil.copytree(whole, tmp_path / "pair"))
+    root = Path(shutil.copytree(full_pair, tmp_path / "pair"))
     paths = locate_target(root / "target")
     roots = {"model": paths.model, "coreai": paths.build, "export": paths.export}
     sources = find_sources(root / "drafter", root / "target", quant=root / "quant", checkpoint=root / "checkpoint")
