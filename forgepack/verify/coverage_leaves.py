@@ -160,7 +160,7 @@ _SOURCES = (
     _line(ASSET, "assetVersion", "PKG005"),
     _line(ASSET, r".+", "PKG014", "PKG015", "PKG022"),
     _line(LOCK, "schema", "SRC002"),
-    _line(LOCK, "adopted", "SRC007", "SRC018"),
+    _line(LOCK, "adopted", "SRC007", "SRC018", "SRC002"),
     _line(LOCK, r".+", "SRC002", "SRC003", "SRC004", "SRC005", "SRC018"),
     _line(REPORT, r"output\..+", "SRC011", "SRC019"),
     _line(REPORT, r".+", "SRC010", "SRC012", "SRC019"),
