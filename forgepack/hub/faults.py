@@ -222,8 +222,8 @@ def _exception_fault(err: BaseException) -> Fault:
         (errors.OIDCError, Fault("hub-token", "the hub's token can't be had", _TOKEN)),
         (json.JSONDecodeError, Fault("hub-not-json", "the hub's answer is not JSON", _PORTAL)),
         (UnicodeDecodeError, Fault("hub-not-json", "the hub's answer is not JSON", _PORTAL)),
-        (RecursionError, OVERSIZED._replace(what="the hub's answer is nested too deeply")),
-        (MemoryError, OVERSIZED._replace(what="the hub's answer takes more memory than there is")),
+        (RecursionError, Fault(OVERSIZED.code, "the hub's answer is nested too deeply", _MIRROR)),
+        (MemoryError, Fault(OVERSIZED.code, "the hub's answer takes more memory than there is", _MIRROR)),
         (OSError, _CLIENT),
     )
     for kind, fault in table:

@@ -17,16 +17,18 @@ from forgepack.verify.compare import lookup
 from forgepack.verify.inputs import Parsed
 
 if TYPE_CHECKING:
-    from forgepack.verify.subject import Pair
+    from forgepack.verify.target_inputs import TargetInputs
 
 
-def is_of_version_1(pair: Pair) -> bool:
+def is_of_version_1(pair: TargetInputs) -> bool:
     """Say whether the package's binding was written in the form before today's."""
     binding = pair.written_sidecar.value.get("forgepack") if pair.written_sidecar.available else None
     return isinstance(binding, Mapping) and KIND.is_older(binding)
 
 
-def leave_to_version_1(pair: Pair, files: ExportFiles, faults: Iterable[ForgepackError]) -> Parsed[ExportFiles]:
+def leave_to_version_1(
+    pair: TargetInputs, files: ExportFiles, faults: Iterable[ForgepackError]
+) -> Parsed[ExportFiles]:
     """Split the faults of an export: those of files that version 1 bound as they are stay with the value."""
     faults = tuple(faults)
     if not is_of_version_1(pair):

@@ -325,7 +325,8 @@ def test_good_pair_passes_every_check(base: Path) -> None:
     assert ("pass", 0) == (report.verdict, report.exit_code), explain_all(report)
     aside = {NO_ATTESTATION, NO_BUNDLE, NO_EVIDENCE}
     seen = [check for check in report.checks if check.depth <= report.depth and check.reason not in aside]
-    assert {"pass"} == {check.status for check in seen}
+    # A note names what no rule judges; there is always such a thing.
+    assert {"CTR083"} == {check.id for check in seen if check.status != "pass"}
     assert EXPORT in str(base / HEAD)
 
 
