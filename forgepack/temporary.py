@@ -1,7 +1,8 @@
 """Folders for temporary files that a killed run leaves, and that the next run removes.
 
 Each is named ``forgepack-…`` and holds a file on which its owner keeps a lock (flock). The lock ends with the
-process, however it ends, so a folder whose lock can be had has no owner. Process ids play no part: they come again.
+process, however it ends, so a folder whose lock can be taken has no owner. Process ids are not used: the system
+reuses them.
 Only folders of this user are looked at. On a file system without locks nothing is swept, and nothing is marked.
 """
 

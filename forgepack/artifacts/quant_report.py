@@ -56,7 +56,7 @@ class QuantReport:
     """The parts of report.json that other commands judge by; ``raw`` is all of it.
 
     ``calibration_mask_scale`` was used for the Hessians, ``mask_scale`` is the one to deploy with. Digests are
-    sha256 hex of whole files, ``lock_sha256`` that of the lock's canonical JSON. ``calibrated`` tells the
+    sha256 hex of whole files, ``lock_sha256`` that of the lock's canonical JSON. ``calibrated`` holds the
     calibration's sequences by content, None in a report of version 1.
     """
 

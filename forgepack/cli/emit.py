@@ -90,7 +90,7 @@ def _open_inputs(talk: Talk, profile: Profile, options: dict[str, Any]) -> EmitI
     target = find_target(options)
     for name, hint in (
         ("quant", "forgepack quantize writes one"),
-        ("checkpoint", "forgepack fetch --out brings one"),
+        ("checkpoint", "forgepack fetch --out DIR downloads one"),
     ):
         if not options[name].is_dir():
             what = f"no such {'QUANT' if name == 'quant' else name} folder"

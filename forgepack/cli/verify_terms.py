@@ -36,7 +36,11 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     (
         "--select",
-        {"multiple": True, "metavar": "PREFIX", "help": "Run these rules only, by the start of their ids: no pass."},
+        {
+            "multiple": True,
+            "metavar": "PREFIX",
+            "help": "Run only these rules, by the start of their ids; the verdict is never a pass.",
+        },
     ),
     (
         "--ignore",

@@ -53,7 +53,7 @@ class OperandReader:
         """Return the whole numbers of an inline constant: axes, a shape, steps."""
         values = self._constant(operand).values()
         if values.dtype.kind not in "iu":
-            raise NotUnderstoodError("an axis that is no whole number")
+            raise NotUnderstoodError("an axis that is not a whole number")
         return tuple(int(value) for value in values.reshape(-1))
 
     def _tensor(self, operand: Operand) -> Term | Logits:

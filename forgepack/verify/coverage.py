@@ -21,7 +21,7 @@ class Covered:
     """Files whose path matches ``pattern`` as a whole, and what is known of them.
 
     ``judged`` are the rules of which one refuses a spoiled file, or warns of it; ``bound`` is where their digest is
-    recorded; ``reason`` says why nobody judges what they mean: such files are named in every report.
+    recorded; ``reason`` says why no rule judges what they mean: such files are named in every report.
     """
 
     pattern: str
@@ -149,7 +149,7 @@ FILES: tuple[Covered, ...] = (
     Covered(pattern=r".*", judged=("CTR082", "CTR045")),
 )
 
-# Files that tools put beside a release, a checkpoint or a quantization: no list names them, and none is told.
+# Files that tools put beside a release, a checkpoint or a quantization: no list names them, and none is reported.
 TOOLS: tuple[Covered, ...] = (
     Covered(pattern=r"\.gitattributes|\.gitignore", reason="git, and the hub at each upload"),
     Covered(pattern=r"\.git(/.*)?", reason="git: a clone"),

@@ -1,4 +1,4 @@
-"""What a sidecar of version 1 bound without having read it: told as a note, where everything else is an error.
+"""What a sidecar of version 1 bound without having read it: reported as a note, where everything else is an error.
 
 Version 1 of the emitter took in any bytes under the name of an export's layer. Such a file is still the one that the
 pair was bound to, as long as the record of version 1 lists it.

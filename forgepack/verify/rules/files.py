@@ -110,7 +110,7 @@ def model_file_bytes(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "CTR082",
-    title="beside the release lies nothing that no list names",
+    title="every file beside the release is on a list",
     why="a script or model at the root travels with the release, and nothing says where it is from",
     remedy="remove it, or keep it outside the release",
     severity="warning",
