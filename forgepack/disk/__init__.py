@@ -2,5 +2,6 @@
 
 ``failures`` turns what a disk refuses into errors, ``locks`` keeps a second run out, ``space`` asks for room first,
 ``files`` writes single files, ``places`` judges where an output may stand, ``records`` says which files a
-folder of this tool holds, and ``folders`` puts a finished folder in its place.
+folder of this tool holds, ``folders`` puts a finished folder in its place, and ``temporary`` makes folders
+that the next run removes after a kill.
 """

@@ -10,6 +10,10 @@ import functools
 import re
 from dataclasses import dataclass
 
+from forgepack.artifacts.lock import LOCK_NAME
+from forgepack.artifacts.quant import QUANT_FILE
+from forgepack.artifacts.quant_report import REPORT_FILE
+
 _TARGET = "sidecar: forgepack.target"
 _PACKAGE = "sidecar: forgepack.package.files"
 _CHECKPOINT = "checkpoint.lock.json"
@@ -163,8 +167,8 @@ TOOLS: tuple[Covered, ...] = (
 )
 # What a source folder holds beside what its lock or report lists.
 SOURCES_LISTED: dict[str, frozenset[str]] = {
-    "checkpoint": frozenset({"checkpoint.lock.json"}),
-    "quant": frozenset({"drafter_quant.safetensors", "report.json"}),
+    "checkpoint": frozenset({LOCK_NAME}),
+    "quant": frozenset({QUANT_FILE, REPORT_FILE}),
 }
 
 
