@@ -116,7 +116,7 @@ def creation_date() -> int:
     if text is None:
         return FIXED_DATE
     if not text.strip():
-        what = "SOURCE_DATE_EPOCH is set to nothing"
+        what = "SOURCE_DATE_EPOCH is empty"
         hint = "unset SOURCE_DATE_EPOCH for the fixed date, or set it to seconds since 1970"
         raise UsageError(what, where="SOURCE_DATE_EPOCH", expected="a natural number", found=repr(text), hint=hint)
     if not text.isascii() or not text.isdigit() or len(text) > 12:
