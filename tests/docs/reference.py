@@ -92,9 +92,10 @@ def limits_page() -> str:
         "What a reader takes at most. A file over a limit ends in exit 4 (in settings that you name, in 2; in the\n"
         "hub's answers, in 6), before it is parsed where its cost would grow with it.\n\n"
         "Beside the interpreter and the tensors' own data, every reader stays below 256 MiB at its limits.\n"
-        "Exceptions: a tokenizer (640 MiB at four million brackets, commas and colons; one made of 250,000 tokens and\n"
-        "as many merges took 168 MiB, the interpreter included), a model.mlmodel of Core ML (its messages take many\n"
-        "times the size of the file), and the child that loads programs, whose address space has its own bound.\n\n"
+        "Exceptions: a tokenizer (640 MiB at four million brackets, commas and colons; one made of 250,000 tokens\n"
+        "and as many merges took 168 MiB, the interpreter included), a model.mlmodel of Core ML (its messages take\n"
+        "many times the size of the file), and the child that loads programs, whose address space has its own bound.\n"
+        "\n"
         + "\n".join(["| of | what | at most |", "|---|---|---|", *rows])
         + "\n"
     )
