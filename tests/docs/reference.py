@@ -94,8 +94,7 @@ def limits_page() -> str:
         "Beside the interpreter and the tensors' own data, every reader stays below 256 MiB at its limits.\n"
         "Exceptions: a tokenizer (640 MiB at four million brackets, commas and colons; one made of 250,000 tokens\n"
         "and as many merges took 168 MiB, the interpreter included), a model.mlmodel of Core ML (its messages take\n"
-        "many times the size of the file), and the child that loads programs, whose address space has its own bound.\n"
-        "\n"
+        "many times the size of the file), and the child that loads programs, with a bound of its own on memory.\n\n"
         + "\n".join(["| of | what | at most |", "|---|---|---|", *rows])
         + "\n"
     )
