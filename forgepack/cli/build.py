@@ -60,8 +60,14 @@ A recipe:
     metavar="DIR",
     help="Where the steps keep what they made.",
 )
-@click.option("--waivers", type=_PATH, metavar="FILE", help="Findings that their owner accepts until a day.")
-@click.option("--attestation", type=_PATH, multiple=True, metavar="FILE", help="Attestation that judges, too.")
+@click.option("--waivers", type=_PATH, metavar="FILE", help="Accepted findings, with an expiry date.")
+@click.option(
+    "--attestation",
+    type=_PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Attestation of the drafter for another target.",
+)
 @click.option("--locked", is_flag=True, help="Refuse whatever is not as forgepack.lock records it; for CI.")
 @profile_option
 @force_option()

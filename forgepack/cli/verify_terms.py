@@ -29,7 +29,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {"multiple": True, "type": _FILE, "metavar": "FILE", "help": "Report that an attestation was made of."},
     ),
     ("--deny", {"multiple": True, "type": _FILE, "metavar": "FILE", "help": "List of withdrawn digests."}),
-    ("--waivers", {"type": _FILE, "metavar": "FILE", "help": "Findings that their owner accepts until a day."}),
+    ("--waivers", {"type": _FILE, "metavar": "FILE", "help": "Accepted findings, with an expiry date."}),
     (
         "--baseline",
         {"type": _FILE, "metavar": "FILE", "help": "JSON report of an earlier build: fail on new findings only."},
