@@ -219,10 +219,10 @@ def parse_profile(raw: dict[str, Any]) -> Profile:
 def _parse_hub(raw: dict[str, Any]) -> HubPin:
     files, optional, sha256 = tuple(raw["files"]), tuple(raw["optional_files"]), raw["sha256"]
     if not isinstance(sha256, dict):
-        raise TypeError(f"hub.sha256: {sha256!r:.80} is no object")
+        raise TypeError(f"hub.sha256: {sha256!r:.80} is not an object")
     for path, digest in sha256.items():
         if path not in (*files, *optional):
-            raise ValueError(f"hub.sha256: {path!r:.80} is no file that the profile takes")
+            raise ValueError(f"hub.sha256: {path!r:.80} is not among hub.files")
         if not isinstance(digest, str) or _SHA256.fullmatch(digest) is None:
             raise ValueError(f"hub.sha256: {digest!r:.80} is not 64 lower-case hex digits")
     return HubPin(**{**raw, "files": files, "optional_files": optional, "sha256": sha256})

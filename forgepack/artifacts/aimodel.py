@@ -89,7 +89,7 @@ def read_asset_files(root: Path) -> AssetFiles:
 
 
 def stated_hash_digest(program_sha256: str) -> str | None:
-    """Return the SHA-256 that main.hash has beside a program of this digest; None for what is no digest."""
+    """Return the SHA-256 that main.hash has beside a program of this digest; None for text that is not a digest."""
     try:
         return hashlib.sha256(bytes.fromhex(program_sha256)).hexdigest()
     except ValueError:

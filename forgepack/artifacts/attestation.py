@@ -41,7 +41,7 @@ _REPLAYED = ("embedding", "head", "tokenizer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attestation:
-    """An attestation whose form is right; ``name`` is how its places are told, ``older`` that it was of version 1."""
+    """An attestation whose form is right; ``name`` starts the places that reports show, ``older`` marks version 1."""
 
     name: str
     raw: Mapping[str, Any]

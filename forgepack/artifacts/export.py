@@ -1,7 +1,7 @@
 """The target's quantized export as a whole: a head, and two files a layer, by the number of the target's layers.
 
 ``lm_head.safetensors`` alone is an export, too: head and quantization need no more. Once one layer is there, all must
-be. The names of tensors may repeat from layer to layer: without an index nobody reads the files as one.
+be. The names of tensors may repeat from layer to layer: without an index no reader takes the files as one.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def index_faults(root: Path, headers: Mapping[str, SafetensorsFile]) -> Iterator
     try:
         raw = parse_object(read_bounded(path, JSON_BYTES), where=str(path))
     except ForgepackError:
-        return  # told with the form of the file
+        return  # reported with the form of the file
     stated = raw.get("weight_map")
     if not isinstance(stated, dict) or not all(isinstance(file, str) for file in stated.values()):
         yield _index(f"{path}: weight_map", "tensor -> file", repr(stated)[:80])
@@ -161,7 +161,7 @@ def zero_files(files: ExportFiles) -> Iterator[Path]:
 def build_faults(root: Path, entries: Sequence[Entry], packages: Sequence[str]) -> list[ForgepackError]:
     """Return what is wrong with the form of each file of a build, the manifest and its packages apart.
 
-    What a compiled package may hold is its compiler's: of its files only pointers are told.
+    What a compiled package may hold is its compiler's: only pointers among its files are reported.
     """
     faults: list[ForgepackError] = []
     for entry in entries:

@@ -23,7 +23,7 @@ from forgepack.limits import LOCKED_FILES
 LOCK_NAME = "checkpoint.lock.json"
 Evidence = Literal["hub", "client", "commit", "digest", "none"]
 # What stands behind a file's bytes: the hub's record of the commit, or, of an adopted one, which of commit and digest
-# the records of the client that brought it state, and they agree ("client": both).
+# the records of the client that downloaded it state, and they agree ("client": both).
 EVIDENCE: tuple[Evidence, ...] = ("hub", "client", "commit", "digest", "none")
 
 

@@ -156,7 +156,7 @@ def _entries(raw: Mapping[str, Any], chunk: Mapping[str, Any], where: str) -> It
 
 
 def _by_chip(stated: Any, entries: list[str], where: str) -> Iterator[Difference]:
-    """Yield names of a table by chip that are no entry points of the chunk."""
+    """Yield names of a table by chip that are not entry points of the chunk."""
     for chip, table in stated.items() if isinstance(stated, Mapping) else ():
         for plain, name in table.items() if isinstance(table, Mapping) else ():
             missing = [one for one in (plain, name) if isinstance(one, str) and one not in entries]

@@ -151,7 +151,7 @@ def range_disagreements(files: ModelFiles, rows: int) -> Iterator[Disagreement]:
 
 
 def _decoder(files: ModelFiles) -> Iterator[tuple[Any, Any]]:
-    """Yield (id, text) of added_tokens_decoder; what is no id is yielded as it stands, to be told."""
+    """Yield (id, text) of added_tokens_decoder; a key that is not an id is yielded as it is, to be reported."""
     decoder = files.raw.get(TOKENIZER_CONFIG, {}).get("added_tokens_decoder")
     for key, entry in decoder.items() if isinstance(decoder, Mapping) else ():
         number = int(key) if key.isascii() and key.isdigit() and len(key) < 12 else key
@@ -226,7 +226,7 @@ def _named(value: Any) -> bool:
 
 
 def special_disagreements(files: ModelFiles, tokenizer: Tokenizer) -> Iterator[Disagreement]:
-    """Yield special tokens whose text is no token of tokenizer.json."""
+    """Yield special tokens whose text is not a token of tokenizer.json."""
     texts = set(tokenizer.tokens.values())
     for name, key, text in special_tokens(files):
         if type(text) is not str or text not in texts:

@@ -44,6 +44,7 @@ KIND = DocumentKind(
     upgrade=_from_version_1,
 )
 REPORT_FILE = "report.json"
+_FINGERPRINT = "inputs.calibration.fingerprint"
 MAX_BYTES = QUANT_REPORT_BYTES
 _KEYS = {"schema", "tool", "profile", "method", "recipe", "inputs", "matrices", "totals", "numerics", "output"}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -56,7 +57,7 @@ class QuantReport:
     """The parts of report.json that other commands judge by; ``raw`` is all of it.
 
     ``calibration_mask_scale`` was used for the Hessians, ``mask_scale`` is the one to deploy with. Digests are
-    sha256 hex of whole files, ``lock_sha256`` that of the lock's canonical JSON. ``calibrated`` tells the
+    sha256 hex of whole files, ``lock_sha256`` that of the lock's canonical JSON. ``calibrated`` holds the
     calibration's sequences by content, None in a report of version 1.
     """
 
@@ -145,9 +146,8 @@ def read_quant_report(path: Path) -> QuantReport:
     read.demand(isinstance(raw["matrices"], dict), "matrices", "an object")
     bound = read.value("inputs.calibration.bound")
     read.demand(isinstance(bound, bool), "inputs.calibration.bound", "true or false")
-    stated = read.value("inputs.calibration.fingerprint")
-    calibrated = parse_fingerprint(stated)
-    read.demand(stated is None or calibrated is not None, "inputs.calibration.fingerprint", "a fingerprint or null")
+    calibrated = parse_fingerprint(read.value(_FINGERPRINT))
+    read.demand(read.value(_FINGERPRINT) is None or calibrated is not None, _FINGERPRINT, "a fingerprint or null")
     return QuantReport(
         path=path,
         raw=raw,

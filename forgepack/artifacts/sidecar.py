@@ -21,7 +21,7 @@ from forgepack.limits import SIDECAR_BYTES
 
 
 def _from_version_1(binding: dict[str, Any]) -> dict[str, Any]:
-    """Return a binding of version 1 in today's form: what it could not bind is null, and told as not bound."""
+    """Return a binding of version 1 in today's form: what it could not bind is null, and reported as not bound."""
     bound = {**binding, "target": with_model_files(binding["target"])}
     quantization = binding.get("quantization")
     calibration = quantization.get("calibration") if isinstance(quantization, dict) else None

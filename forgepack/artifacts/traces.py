@@ -10,7 +10,7 @@ sequence and its context has features. Cycles recorded after the last such block
 still start inside the sequence.
 
 A recorder that stops appending tokens at an end token or at its limit keeps the feature rows and the m of the cycle
-that it stopped in, so up to ``block`` - 1 rows lie beyond the tokens: they are counted, not used, and never read.
+that it stopped in, so up to ``block`` - 1 rows are beyond the tokens: they are counted, not used, and never read.
 """
 
 from __future__ import annotations

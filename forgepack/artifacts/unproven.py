@@ -1,4 +1,4 @@
-"""What a package's binding states of its sources that nobody has proven: told wherever the package goes."""
+"""What a package's binding states of its sources without proof: every report and document of the package says so."""
 
 from __future__ import annotations
 

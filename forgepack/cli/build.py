@@ -24,6 +24,7 @@ from forgepack.verify.report import Depth
 if TYPE_CHECKING:
     from forgepack.hub import Effects, HubSettings
     from forgepack.hub import Progress as HubProgress
+    from forgepack.quantize.recipe import Options
     from forgepack.release.build import BuildResult
     from forgepack.release.recipe import BuildRecipe
 
@@ -59,8 +60,14 @@ A recipe:
     metavar="DIR",
     help="Where the steps keep what they made.",
 )
-@click.option("--waivers", type=_PATH, metavar="FILE", help="Findings that their owner accepts until a day.")
-@click.option("--attestation", type=_PATH, multiple=True, metavar="FILE", help="Attestation that judges, too.")
+@click.option("--waivers", type=_PATH, metavar="FILE", help="Accepted findings, with an expiry date.")
+@click.option(
+    "--attestation",
+    type=_PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Attestation of the drafter for another target.",
+)
 @click.option("--locked", is_flag=True, help="Refuse whatever is not as forgepack.lock records it; for CI.")
 @profile_option
 @force_option()
@@ -110,7 +117,6 @@ def build(
 def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], config: Path | None) -> BuildRecipe:
     from forgepack.cli.bundle import find_upstream
     from forgepack.cli.emit import creation_date
-    from forgepack.quantize.recipe import Options
     from forgepack.release.recipe import BuildRecipe, check_commit
 
     _check_needed(options, config)
@@ -118,7 +124,6 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
     for path in filter(None, (options["traces"], options["held_out"])):
         require_file(path)
     work, output = options["work"], options["output"]
-    quantize = _step(ctx, "quantize", str(options["checkpoint"]), "--traces", "-", "--out", str(work)).params
     judging = _step(ctx, "verify", str(work))
     verify, fetch = judging.params, _step(ctx, "fetch", "--out", str(options["checkpoint"])).params
     bundle = _step(ctx, "bundle", str(work), "--out", str(output)).params
@@ -137,12 +142,7 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
         work=work,
         documents=bundle["documents"],
         export=bundle["export"],
-        quantize=Options(
-            method=quantize["method"],
-            mask_scale=quantize["mask_scale"],
-            deployed_mask_scale=quantize["deploy_mask_scale"],
-            threads=quantize["threads"],
-        ),
+        quantize=_quantize_options(ctx, options),
         depth=Depth[verify["depth"].upper()],
         strict=verify["strict"],
         created=creation_date(),
@@ -152,6 +152,19 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
         given=accepting.given,
         files={role: Path(path) for role, path in accepting.named.items()},
         options=tuple(sorted(own, key=lambda one: one.name)),
+    )
+
+
+def _quantize_options(ctx: click.Context, options: dict[str, Any]) -> Options:
+    from forgepack.quantize.recipe import Options
+
+    words = (str(options["checkpoint"]), "--traces", "-", "--out", str(options["work"]))
+    quantize = _step(ctx, "quantize", *words).params
+    return Options(
+        method=quantize["method"],
+        mask_scale=quantize["mask_scale"],
+        deployed_mask_scale=quantize["deploy_mask_scale"],
+        threads=quantize["threads"],
     )
 
 

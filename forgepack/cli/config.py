@@ -150,7 +150,7 @@ class _Reader:
     def _only_line(self, command: str, name: str, key: str, value: Any) -> UsageError:
         may = options_of(command, self.find_command(command))
         return UsageError(
-            f"a configuration sets --{name} of forgepack {command}, and only the command line may",
+            f"a configuration sets --{name} of forgepack {command}, which only the command line may set",
             where=f"{self.path}: {key}",
             expected=f"at most {', '.join(sorted(may))}",
             found=repr(value)[:80],
@@ -159,7 +159,7 @@ class _Reader:
 
     def _other_value(self, command: str, name: str, key: str, *, value: Any, allowed: Values) -> UsageError:
         return UsageError(
-            f"a configuration gives a value of --{name} to forgepack {command} that only the command line may",
+            f"a configuration sets --{name} of forgepack {command} to a value that only the command line may give",
             where=f"{self.path}: {key}",
             expected=allowed.shown,
             found=repr(value)[:80],

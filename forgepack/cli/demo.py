@@ -91,8 +91,8 @@ def _closing(talk: Talk, work: Path | None) -> None:
 @contextmanager
 def _folder(work: Path | None) -> Iterator[Path]:
     from forgepack.disk.files import make_folder
+    from forgepack.disk.temporary import temporary_folder
     from forgepack.errors import UsageError
-    from forgepack.temporary import temporary_folder
 
     if work is None:
         with temporary_folder() as folder:

@@ -90,7 +90,7 @@ def _open_inputs(talk: Talk, profile: Profile, options: dict[str, Any]) -> EmitI
     target = find_target(options)
     for name, hint in (
         ("quant", "forgepack quantize writes one"),
-        ("checkpoint", "forgepack fetch --out brings one"),
+        ("checkpoint", "forgepack fetch --out DIR downloads one"),
     ):
         if not options[name].is_dir():
             what = f"no such {'QUANT' if name == 'quant' else name} folder"
@@ -116,7 +116,7 @@ def creation_date() -> int:
     if text is None:
         return FIXED_DATE
     if not text.strip():
-        what = "SOURCE_DATE_EPOCH is set to nothing"
+        what = "SOURCE_DATE_EPOCH is empty"
         hint = "unset SOURCE_DATE_EPOCH for the fixed date, or set it to seconds since 1970"
         raise UsageError(what, where="SOURCE_DATE_EPOCH", expected="a natural number", found=repr(text), hint=hint)
     if not text.isascii() or not text.isdigit() or len(text) > 12:

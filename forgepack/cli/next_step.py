@@ -28,7 +28,7 @@ _WITHOUT_HUB = {
     "fetch": "add --offline to compare what is there with its lock",
     "verify": "download the release, and name it by --bundle DIR in place of --hub",
     "build": "set offline = true below [fetch] to take a checkpoint that is there",
-    "doctor": "leave --online out",
+    "doctor": "drop --online",
 }
 _LONGEST_NAME = 200
 _NOT_ONE_OF = re.compile(r"'(.*)' is not one of ", re.DOTALL)

@@ -18,7 +18,7 @@ from forgepack.verify.report import Chosen
 def chosen_options(ctx: click.Context, *, folders: bool = True) -> tuple[Chosen, ...]:
     """Return the options of a command that have not their defaults, by name, each with its origin.
 
-    A file is told as it was named, without ``folders`` by its name alone.
+    A file is shown as it was named, without ``folders`` by its name alone.
     """
     return tuple(sorted(_chosen(ctx, folders=folders), key=lambda one: one.name))
 

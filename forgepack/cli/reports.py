@@ -68,7 +68,7 @@ def open_reports(texts: Sequence[str], *, force: bool, inputs: Inputs) -> tuple[
 def error_reports(words: Sequence[str]) -> Iterator[None]:
     """Clear the reports that a command line of verify names, and write an error's into them when one is raised.
 
-    The command line is read leniently: what is wrong with it is told by the command itself. A report that may not be
+    The command line is read leniently: the command itself reports what is wrong with it. A report that may not be
     written is left alone here, and refused there.
     """
     reports = _named(words) if COMMAND in words else ()

@@ -96,7 +96,7 @@ SETTABLE: Mapping[str, Mapping[str, Settable]] = {
     },
     "emit": {
         **_each(BOTH, "checkpoint", *TARGET, "profile"),
-        **_each(LINE, "out", "dry-run", "force", "json"),
+        **_each(LINE, "out", "allow-links", "dry-run", "force", "json"),
     },
     "verify": {
         "profile": JUDGE,
@@ -107,6 +107,7 @@ SETTABLE: Mapping[str, Mapping[str, Settable]] = {
         "format": Settable(file=ANY, variable=ANY, told=False),
         "report": UNTOLD,
         "whole": UNTOLD,
+        "force": UNTOLD,
         **_each(LINE, "bundle", "hub", "plain", *TARGET, "quant", "checkpoint", "traces", "allow-links"),
         **_each(LINE, "attestation", "evidence", "waivers", "baseline", "select", "ignore", "exit-zero"),
     },

@@ -73,7 +73,7 @@ def _refuse(command: str, option: click.Option) -> None:
         text = os.environ.get(variable, "")
         if text and not allowed.hold(text):
             raise UsageError(
-                f"a variable gives a value of --{name} that only the command line may",
+                f"a variable sets --{name} to a value that only the command line may give",
                 where=variable,
                 expected=allowed.shown,
                 found=text[:80],
@@ -83,7 +83,7 @@ def _refuse(command: str, option: click.Option) -> None:
 
 def _only_line(variable: str, option: str, command: str) -> UsageError:
     return UsageError(
-        f"{option} is set by a variable, and may be by the command line alone",
+        f"a variable sets {option}, which only the command line may set",
         where=variable,
         found=os.environ[variable][:80],
         hint=f"unset {variable}, and give {option} to {command}",

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from forgepack.cli.common import NumberRange, force_option, profile_option, talk_of, target_options
+from forgepack.cli.common import NumberRange, Talk, force_option, profile_option, talk_of, target_options
 from forgepack.cli.origins import chosen_options
 from forgepack.cli.outputs import named_inputs
-from forgepack.cli.reports import open_reports
-from forgepack.cli.verify_terms import read_accepting, terms_options
+from forgepack.cli.reports import NamedReport, open_reports
+from forgepack.cli.verify_terms import Accepting, read_accepting, terms_options
 from forgepack.disk.outputs import write_output
 from forgepack.errors import UsageError
-from forgepack.profile import load_profile
+from forgepack.profile import Profile, load_profile
 from forgepack.render import FORMATS, render_report
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify as run_rules
-from forgepack.verify.report import Depth
+from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import Sources, find_sources
 from forgepack.verify.subject import Pair
 
@@ -107,19 +108,25 @@ def verify(
 
         report = verify_hub(profile, options, depth_given=_given(ctx, "depth"), accepting=accepting, talk=talk)
     else:
-        sources = accepting.add_to(_find_sources(options))
-        for one in outputs:  # a part of the target may lie elsewhere than its root
-            one.check(force=options["force"], inputs=sources.roots())
-        kind = Pair if options["bundle"] is None else Bundle
-        depth = Depth[options["depth"].upper()]
-        pair = kind(sources, profile, depth, seconds=options["timeout"], blocks=options["blocks"])
-        report = run_rules(pair, strict=options["strict"], progress=talk.detail, terms=accepting.terms)
+        report = _verify_folders(profile, options, outputs, accepting, talk)
     report = replace(report, options=chosen_options(ctx))
     for one in outputs:
         write_output(one.path, render_report(report, one.form))
     sys.stdout.buffer.write(render_report(report, format_name, verbose=talk.verbose))
     sys.stdout.buffer.flush()
     return report.exit_code
+
+
+def _verify_folders(
+    profile: Profile, options: dict[str, Any], outputs: Sequence[NamedReport], accepting: Accepting, talk: Talk
+) -> Report:
+    sources = accepting.add_to(_find_sources(options))
+    for one in outputs:  # a part of the target may be outside its root
+        one.check(force=options["force"], inputs=sources.roots())
+    kind = Pair if options["bundle"] is None else Bundle
+    depth = Depth[options["depth"].upper()]
+    pair = kind(sources, profile, depth, seconds=options["timeout"], blocks=options["blocks"])
+    return run_rules(pair, strict=options["strict"], progress=talk.detail, terms=accepting.terms)
 
 
 def _given(ctx: click.Context, name: str) -> bool:

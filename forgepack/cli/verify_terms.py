@@ -29,14 +29,18 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {"multiple": True, "type": _FILE, "metavar": "FILE", "help": "Report that an attestation was made of."},
     ),
     ("--deny", {"multiple": True, "type": _FILE, "metavar": "FILE", "help": "List of withdrawn digests."}),
-    ("--waivers", {"type": _FILE, "metavar": "FILE", "help": "Findings that their owner accepts until a day."}),
+    ("--waivers", {"type": _FILE, "metavar": "FILE", "help": "Accepted findings, with an expiry date."}),
     (
         "--baseline",
         {"type": _FILE, "metavar": "FILE", "help": "JSON report of an earlier build: fail on new findings only."},
     ),
     (
         "--select",
-        {"multiple": True, "metavar": "PREFIX", "help": "Run these rules only, by the start of their ids: no pass."},
+        {
+            "multiple": True,
+            "metavar": "PREFIX",
+            "help": "Run only these rules, by the start of their ids; the verdict is never a pass.",
+        },
     ),
     (
         "--ignore",

@@ -65,7 +65,7 @@ class Heads:
 
 
 def _read_others(reader: ProgramReader, head: Head) -> None:
-    """Read the named constants that are no part of a head, if they were not: the length of each is checked so."""
+    """Read the named constants outside of heads that were not read yet: reading checks the length of each."""
     parts = {n for part in head.parts for n in (part.weight, part.lut, *part.factors)}
     for index, constant in enumerate(reader.program.constants):
         if constant.sha256 is None and index not in parts:

@@ -82,7 +82,7 @@ class _Comparer:
                 yield from self._function(left, right)
         for name, times in Counter(f.name for f in self._found.functions).items():
             if times > 1:
-                yield Difference(kind="function", where=name, expected="one of the name", found=str(times))
+                yield Difference(kind="function", where=name, expected="one function of this name", found=str(times))
         yield from _declared("the program", self._expected.declaration, self._found.declaration)
         yield from self._unused()
         for name in sorted(set(self._found.foreign) - set(self._expected.foreign)):

@@ -14,8 +14,8 @@ from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.coreai_backend.availability import require_coreai
 from forgepack.coreai_backend.process import Child
 from forgepack.coreai_backend.reader import CHILD, limits_for
+from forgepack.disk.temporary import temporary_folder
 from forgepack.errors import CorruptError
-from forgepack.temporary import temporary_folder
 
 # Inputs and results of a call, beside the lowered program.
 _SPARE_FILE = 1 << 30

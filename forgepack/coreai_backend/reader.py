@@ -24,8 +24,8 @@ from forgepack.coreai_backend.head import Head, HeadPart
 from forgepack.coreai_backend.head_content import HeadContent, HeadDigest, content_of_program
 from forgepack.coreai_backend.process import Child, DamagedAssetError, Limits, error_from_json
 from forgepack.coreai_backend.program import AssetProgram, program_from_json
+from forgepack.disk.temporary import temporary_folder
 from forgepack.errors import ForgepackError
-from forgepack.temporary import temporary_folder
 
 CHILD = "forgepack.coreai_backend.child"
 _SPARE_FILE = 1 << 20

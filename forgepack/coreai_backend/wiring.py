@@ -14,17 +14,14 @@ from fractions import Fraction
 from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
-from forgepack.coreai_backend.constants import plain_type
 from forgepack.coreai_backend.head import Head
-from forgepack.coreai_backend.program import AssetProgram, Constant, FunctionTrace, Operand, Operation
-from forgepack.coreai_backend.terms import Cells, NormAlgebra, NotUnderstoodError, Term
+from forgepack.coreai_backend.operands import PART, Kernel, Logits, OperandReader, Value
+from forgepack.coreai_backend.program import AssetProgram, FunctionTrace, Operand, Operation
+from forgepack.coreai_backend.terms import NormAlgebra, NotUnderstoodError, Term
 from forgepack.geometry import Shape
 
 _FLOAT = re.compile(r"tensor<((?:\d+x)*)f(?:16|32)>")
-_FLOAT_TYPES = ("F16", "F32")
-_PART = 1 << 40  # more than a part of the head has cells
 _TABLE: Shape = (1, 1, 1, 1, 16, 1)
 
 
@@ -47,24 +44,6 @@ class Wiring:
     fault: WiringFault | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Logits:
-    """Products of head rows and normed rows; a cell is ``operation·_PART + row of the part·rows + row of x``."""
-
-    cells: Cells
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kernel:
-    """The kernel that an operation decodes from 4-bit indices and a table: rows x columns."""
-
-    rows: int
-    columns: int
-
-
-_Value = Term | _Logits | _Kernel
-
-
 class _FaultError(Exception):
     def __init__(self, fault: WiringFault) -> None:
         super().__init__(fault.found)
@@ -82,11 +61,10 @@ def follow_head(program: AssetProgram, head: Head, rows: int) -> Wiring:
     return Wiring(gain=follower.gain, eps=follower.norm.eps)
 
 
-class _Follower:
+class _Follower(OperandReader):
     def __init__(self, program: AssetProgram, function: FunctionTrace, head: Head, rows: int) -> None:
-        self._program, self._function, self._head = program, function, head
-        self._input, self._rows = (1, head.columns, 1, rows), rows
-        self._values: list[_Value] = []
+        super().__init__(program, (1, head.columns, 1, rows), head.columns)
+        self._function, self._head, self._rows = function, head, rows
         self._steps = self._known()
         self._place = 0
         self.norm = NormAlgebra(head.columns, rows)
@@ -107,14 +85,14 @@ class _Follower:
         self._check_use()
         self._check_logits()
 
-    def _evaluate(self, operation: Operation) -> _Value:
+    def _evaluate(self, operation: Operation) -> Value:
         step, arity = self._steps.get(operation.short, (None, None))
         if step is None or len(operation.results) != 1 or arity not in (None, len(operation.operands)):
             raise NotUnderstoodError("another operation")
         if operation.attributes:
             raise NotUnderstoodError(f"attributes {operation.attributes}")
         value = step(operation)
-        if not isinstance(value, _Kernel) and value.cells.shape != self._shape(operation):
+        if not isinstance(value, Kernel) and value.cells.shape != self._shape(operation):
             raise NotUnderstoodError(f"a result {operation.results[0]}")
         return value
 
@@ -124,7 +102,7 @@ class _Follower:
             raise NotUnderstoodError(f"a result {operation.results[0]}")
         return tuple(int(size) for size in match[1].split("x")[:-1])
 
-    def _known(self) -> dict[str, tuple[Callable[[Operation], _Value], int | None]]:
+    def _known(self) -> dict[str, tuple[Callable[[Operation], Value], int | None]]:
         """Return each operation's step and how many operands it has; a concat has as many as it has parts."""
         return {
             **dict.fromkeys(("reshape", "expand_dims", "shrink_dims", "transpose"), (self._move, 2)),
@@ -144,7 +122,7 @@ class _Follower:
 
     # Moves: which cell stands where.
 
-    def _move(self, operation: Operation) -> _Value:
+    def _move(self, operation: Operation) -> Value:
         value = self._tensor(operation.operands[0])
         made = value.cells
         if operation.short == "transpose":
@@ -162,29 +140,29 @@ class _Follower:
             made = made[tuple(slice(*box) for box in zip(begin, end, step, strict=True))]
         return replace(value, cells=made)
 
-    def _concat(self, operation: Operation) -> _Value:
+    def _concat(self, operation: Operation) -> Value:
         (axis,), parts = self._whole(operation.operands[0]), [self._tensor(o) for o in operation.operands[1:]]
-        if not all(isinstance(part, _Logits) for part in parts):
+        if not all(isinstance(part, Logits) for part in parts):
             raise NotUnderstoodError("parts of other values side by side")
         if sum(part.cells.size for part in parts) > self._head.rows * self._rows:
             raise NotUnderstoodError("more values than logits")
-        return _Logits(cells=np.concatenate([part.cells for part in parts], axis))
+        return Logits(cells=np.concatenate([part.cells for part in parts], axis))
 
     # The final norm.
 
-    def _multiply(self, operation: Operation) -> _Value:
+    def _multiply(self, operation: Operation) -> Value:
         one, other = operation.operands
         for logits, factor in ((one, other), (other, one)):
             value = self._values[logits.index] if logits.kind == "result" else None
-            if isinstance(value, _Logits):
+            if isinstance(value, Logits):
                 return self._scaled(value, factor)
         return self.norm.product(self._term(one), self._term(other))
 
-    def _scaled(self, value: _Logits, factor: Operand) -> _Logits:
+    def _scaled(self, value: Logits, factor: Operand) -> Logits:
         """Check that a factor meets the rows of the head that it belongs to; the head's reader has its values."""
         shape = self._constant(factor).shape
         places = np.arange(int(np.prod(shape))).reshape(shape)
-        rows = value.cells % _PART // self._rows
+        rows = value.cells % PART // self._rows
         if places.size > 1 and not np.array_equal(np.broadcast_to(places, rows.shape), rows):
             self._refuse("each scale over its own row of the head", f"a factor {list(shape)} over other rows")
         return value
@@ -216,19 +194,19 @@ class _Follower:
 
     # The head.
 
-    def _decode(self, operation: Operation) -> _Kernel:
+    def _decode(self, operation: Operation) -> Kernel:
         indices, table = (self._constant(operand) for operand in operation.operands[:2])
         axis = self._whole(operation.operands[2])
         plain = indices.dtype == "U4" and len(indices.shape) == 4 and indices.shape[2:] == (1, 1)
         fits = plain and (table.dtype, table.shape) == ("F16", _TABLE) and not any(axis)
         if not fits or self._shape(operation) != indices.shape:
             raise NotUnderstoodError("a kernel that is not 4-bit indices into one table of 16")
-        return _Kernel(rows=indices.shape[0], columns=indices.shape[1])
+        return Kernel(rows=indices.shape[0], columns=indices.shape[1])
 
-    def _convolve(self, operation: Operation) -> _Logits:
+    def _convolve(self, operation: Operation) -> Logits:
         source, kernel, *steps = operation.operands
         decoded = self._values[kernel.index] if kernel.kind == "result" else None
-        if not isinstance(decoded, _Kernel) or not all(set(self._whole(step)) == {1} for step in steps):
+        if not isinstance(decoded, Kernel) or not all(set(self._whole(step)) == {1} for step in steps):
             raise NotUnderstoodError("a convolution that is not 1x1 over a decoded kernel")
         term = self._term(source)
         if not self.norm.is_normed(term):
@@ -240,7 +218,7 @@ class _Follower:
             self._refuse("one gain for all parts of the head", "a second one")
         self.gain = term.gains[0]
         cells = np.arange(decoded.rows * self._rows).reshape(1, decoded.rows, 1, self._rows)
-        return _Logits(cells=cells + self._place * _PART)
+        return Logits(cells=cells + self._place * PART)
 
     # What is judged at the end.
 
@@ -262,10 +240,10 @@ class _Follower:
         if (output.name, output.attributes, len(output.operands)) != ("coreai.output", (), 1):
             self._refuse("an output of one value, without attributes", str(output)[:120])
         value = self._values[output.operands[0].index] if output.operands[0].kind == "result" else None
-        if not isinstance(value, _Logits):
+        if not isinstance(value, Logits):
             self._refuse("products of the head's rows and x", "another value")
         rows = np.arange(self._rows)[:, None]
-        parts = [p.operation * _PART + np.arange(p.rows) * self._rows + rows for p in self._head.parts]
+        parts = [p.operation * PART + np.arange(p.rows) * self._rows + rows for p in self._head.parts]
         expected = np.concatenate(parts, axis=1)
         if value.cells.shape != expected.shape:
             self._refuse(f"logits {expected.shape}", str(value.cells.shape))
@@ -283,47 +261,3 @@ class _Follower:
         operation = self._function.operations[self._place]
         where = f"{self._function.name}: operation {self._place} {operation.short}"
         raise _FaultError(WiringFault(where=where, expected=expected, found=found, understood=understood))
-
-    # Operands.
-
-    def _constant(self, operand: Operand) -> Constant:
-        if operand.kind != "constant":
-            raise NotUnderstoodError("a computed value in place of a constant")
-        constant = self._program.constants[operand.index]
-        if constant.declaration != (("type", plain_type(constant.dtype, constant.shape)),):
-            raise NotUnderstoodError(f"a constant that is declared otherwise: {constant.declaration}")
-        return constant
-
-    def _whole(self, operand: Operand) -> tuple[int, ...]:
-        """Return the whole numbers of an inline constant: axes, a shape, steps."""
-        values = self._constant(operand).values()
-        if values.dtype.kind not in "iu":
-            raise NotUnderstoodError("an axis that is no whole number")
-        return tuple(int(value) for value in values.reshape(-1))
-
-    def _tensor(self, operand: Operand) -> Term | _Logits:
-        if operand.kind == "argument" and operand.index == 0:
-            cells = np.arange(int(np.prod(self._input))).reshape(self._input)
-            return Term(cells=cells, span="element", power=1)
-        value = self._values[operand.index] if operand.kind == "result" else None
-        if value is None or isinstance(value, _Kernel):
-            raise NotUnderstoodError("a kernel or constant in place of a tensor")
-        return value
-
-    def _term(self, operand: Operand) -> Term:
-        if operand.kind == "constant":
-            return self._constant_term(operand)
-        value = self._tensor(operand)
-        if isinstance(value, _Logits):
-            raise NotUnderstoodError("arithmetic with logits")
-        return value
-
-    def _constant_term(self, operand: Operand) -> Term:
-        constant = self._constant(operand)
-        size = int(np.prod(constant.shape))
-        if constant.dtype not in _FLOAT_TYPES or size not in (1, self._head.columns):
-            raise NotUnderstoodError(f"a factor {constant.dtype}{list(constant.shape)}")
-        cells: npt.NDArray[np.int64] = np.arange(size).reshape(constant.shape)
-        if size == 1:
-            return Term(cells=cells, span="number", number=float(constant.values().reshape(())))
-        return Term(cells=cells, span="channel", gains=(operand.index,))

@@ -1,4 +1,4 @@
-"""Single files: written whole or not at all, under names that nobody can guess, never through a link.
+"""Single files: written whole or not at all, under names that can't be guessed, never through a link.
 
 A file on its way has a name of its own (``.forgepack-tmp-`` and 16 hex digits) beside its place, which is locked
 while its writer lives: what a killed writer left is removed by the next one that writes into the folder.
@@ -36,7 +36,7 @@ def write_file(path: Path, data: bytes) -> None:
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Yield a file that takes the place of ``path`` at the end: flushed, renamed, its folder flushed.
 
-    A link at ``path`` gives way and is not followed. On an error nothing is left and ``path`` stays as it was.
+    A link at ``path`` is replaced, not followed. On an error nothing is left and ``path`` stays as it was.
     """
     with writing(path):
         temporary, fd = _new_beside(path)
@@ -59,7 +59,7 @@ def _new_beside(path: Path) -> tuple[Path, int]:
     while True:
         temporary = path.parent / f"{PREFIX}{secrets.token_hex(8)}"
         fd = os.open(temporary, _NEW, _MODE)
-        with suppress(OSError):  # no locks: the file's age tells, see _dead
+        with suppress(OSError):  # no locks: the file's age decides, see _dead
             lock_now(fd)
         if is_at(fd, temporary):
             return temporary, fd
@@ -85,7 +85,7 @@ def _sweep_one(path: Path, now: float) -> None:
 
 
 def _dead(fd: int, now: float) -> bool:
-    """Say whether a file's writer is gone: nobody has it locked, or, without locks, it is older than a day."""
+    """Say whether a file's writer is gone: no process has it locked, or, without locks, it is older than a day."""
     try:
         return lock_now(fd)
     except OSError:

@@ -38,10 +38,10 @@ _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 
 @contextmanager
 def locked_work(out: Path, *, force: bool, inputs: Inputs | None = None, needed: int = 0) -> Iterator[Path]:
-    """Yield the work folder of ``out``, held against a second run; what a dead run left in it is kept.
+    """Yield the work folder of ``out``, locked against a second run; what a dead run left in it is kept.
 
     First the place is judged (``check_folder``) against ``inputs`` by their roles, a replacement that was killed is
-    mended, and ``needed`` bytes must be free, less what lies in the work folder already. UsageError for a place that
+    mended, and ``needed`` bytes must be free, less what the work folder holds already. UsageError for a place that
     is refused or held by another run, OutputError for a disk that is full or can't be written.
     """
     work = work_folder(out)
@@ -63,7 +63,7 @@ def locked_work(out: Path, *, force: bool, inputs: Inputs | None = None, needed:
 
 
 def _check_work(work: Path) -> None:
-    """Raise UsageError where a folder of somebody else has the work folder's name."""
+    """Raise UsageError where another tool's folder has the work folder's name."""
     if work.is_dir() and not work.is_symlink() and any(work.iterdir()) and not (work / LOCK).is_file():
         what = "a folder that is not forgepack's stands where the work folder must be"
         raise UsageError(what, where=str(work), hint="move it away, or name another output")
@@ -120,10 +120,10 @@ def copy_folder(source: Path, folder: Path) -> Path:
 
 
 def publish(staged: Path, out: Path) -> None:
-    """Move the folder ``staged``, which lies in the work folder of ``out``, to ``out``.
+    """Move the folder ``staged``, which is in the work folder of ``out``, to ``out``.
 
-    An old ``out`` is removed once the new one stands; UsageError names a file that somebody has put into it
-    meanwhile, which then waits with it in ``.NAME.old``.
+    An old ``out`` is removed once the new one stands; UsageError names a file that was put into it
+    meanwhile, which is then kept with it in ``.NAME.old``.
     """
     new, old = new_folder(out), aside_folder(out)
     with writing(out):

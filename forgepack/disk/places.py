@@ -1,4 +1,4 @@
-"""Where an output may stand: never where it would take an input, a foreign file or the ground below somebody's feet.
+"""Where an output may be: never where it would replace an input, a foreign file, a home or the working folder.
 
 Places are compared by device and inode, so links, bind mounts and letters' case change nothing. ``--force`` replaces
 only what this tool made: a folder whose every file its own record lists.
@@ -77,7 +77,7 @@ def check_folder(out: Path, *, force: bool, inputs: Inputs) -> Replaced | None:
 def check_ground(out: Path) -> None:
     """Raise UsageError for a folder that nothing may replace: ``.``, ``..``, the working one or above it, home."""
     if out.name in ("", ".."):
-        raise _refused(out, "it is named by no name of its own", expected="a folder with a name, not . or .. or /")
+        raise _refused(out, "it has no name of its own", expected="a folder with a name, not . or .. or /")
     with suppress(OSError):  # a working folder that is gone holds nothing
         if _holds(out, Path.cwd()):
             raise _refused(out, "it is the working folder or holds it")
@@ -88,13 +88,13 @@ def check_ground(out: Path) -> None:
 
 
 def check_inputs(out: Path, inputs: Inputs, *, holding: bool = True) -> None:
-    """Raise UsageError where ``out`` is an input or lies inside one, or, with ``holding``, where it holds one."""
+    """Raise UsageError where ``out`` is an input or is inside one, or, with ``holding``, where it holds one."""
     for role, path in inputs.items():
         if path is None or _id(path) is None:
             continue
         if _holds(path, out):
-            found = f"it {'is' if _same(path, out) else 'lies inside'} {role}: {path}"
-            raise _refused(out, found, expected="a place apart: an output is never written into what is read")
+            found = f"it is {'' if _same(path, out) else 'inside '}{role}: {path}"
+            raise _refused(out, found, expected="a place outside of every input")
         if holding and out.is_dir() and any(_holds(out, one) for one in (path, *_led_to(path))):
             raise _refused(out, f"it holds {role}: {path}")
 
@@ -104,9 +104,9 @@ def check_file(
 ) -> None:
     """Raise UsageError where a single file may not be written to ``path``.
 
-    A device, a pipe or an open descriptor is written through. A link to anything else is refused, as is what is or
-    lies inside an input. A file that is there needs ``force``, unless it is empty or ``ours`` says that it is one of
-    this tool's of the same form.
+    A device, a pipe or an open descriptor is written through. A link to anything else is refused, as is an
+    input and any place inside one. A file that is there needs ``force``, unless it is empty or ``ours`` recognizes it
+    as one of this tool's of the same form.
     """
     if is_through(path):
         return
@@ -120,7 +120,7 @@ def check_file(
     if not path.exists():
         return
     if not path.is_file():
-        raise UsageError(f"the {what} is no regular file", where=str(path), hint="name a file, a pipe or a device")
+        raise UsageError(f"the {what} is not a regular file", where=str(path), hint="name a file, a pipe or a device")
     if not force and path.stat().st_size and not ours(path):
         raise UsageError(f"the {what} exists", where=str(path), hint="choose another file, or give --force")
 
@@ -164,7 +164,7 @@ def same_place(left: Path, right: Path) -> bool:
 
 
 def lies_in(path: Path, folder: Path) -> bool:
-    """Say whether a path is a folder or lies in it, there or not."""
+    """Say whether a path is a folder or is inside it, there or not."""
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)) or _holds(folder, path)
 
 
@@ -176,7 +176,7 @@ def interrupted(out: Path) -> UsageError | None:
     with suppress(ForgepackError, OSError):
         record = read_record(old)
     command = "the same command" if record is None else f"the same {record.command}"
-    back = f"mv {shlex.quote(str(old))} {shlex.quote(str(out))} brings the old one back"
+    back = f"mv {shlex.quote(str(old))} {shlex.quote(str(out))} puts the old one back"
     return UsageError(
         "the folder is missing: its replacement was interrupted",
         where=str(out),

@@ -1,6 +1,6 @@
 """Which files a folder of this tool holds by its own record: what --force may replace.
 
-Names alone are taken from a record, leniently: its content is judged by whoever reads the folder.
+Names alone are taken from a record, leniently: the readers of the folder judge its content.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.tree import JUNK, walk
 from forgepack.canonical import parse_object
 from forgepack.errors import ForgepackError
+from forgepack.limits import JSON_BYTES
 
-_LIMIT = 64 << 20
 # What file managers and a hub's client drop into folders: nothing of value goes with it.
 _DROPPED = re.compile(rf"{JUNK.pattern}|^\.cache/huggingface(/|$)|^\.cache$")
 
@@ -33,7 +33,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """A folder's entries against its record: ``foreign`` ones are not ours, ``dropped`` ones of no value.
+    """A folder's entries against its record: ``foreign`` ones are not this tool's, ``dropped`` ones have no value.
 
     ``record`` is None where the folder has none: all of it is foreign then.
     """
@@ -45,7 +45,7 @@ class Contents:
 
 
 def look_into(folder: Path) -> Contents:
-    """Return what a folder holds; links are never followed, and are never ours."""
+    """Return what a folder holds; links are never followed, and always foreign."""
     record = read_record(folder)
     listed = frozenset() if record is None else record.files
     above = {str(parent) for name in listed for parent in PurePosixPath(name).parents}
@@ -85,7 +85,7 @@ def _names(folder: Path) -> Iterator[str]:
 
 def _object(path: Path) -> Mapping[str, Any]:
     try:
-        return parse_object(read_bounded(path, _LIMIT), where=str(path))
+        return parse_object(read_bounded(path, JSON_BYTES), where=str(path))
     except ForgepackError:
         return {}
 

@@ -29,7 +29,7 @@ from forgepack.parallel import Pool
 
 I64 = npt.NDArray[np.int64]
 
-# A rounded drafter accepts a little less than the recorder's; only what is surely another acceptance is told.
+# A rounded drafter accepts a little less than the recorder's; only what is surely another acceptance is reported.
 RECORDED_CONFIDENCE = 0.99
 _NOISE = 1e-9
 

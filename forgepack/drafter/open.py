@@ -33,7 +33,7 @@ class OpenedDrafter:
     """A drafter ready to be replayed. ``files`` are the files that hold its weights, name -> sha256.
 
     A package brings its own ``head`` and ``mask_row``, and its mask scale is part of its weights (``folded``).
-    ``deployed`` is false where another mask scale than the drafter's own is asked for. ``calibrated`` tells the
+    ``deployed`` is false where another mask scale than the drafter's own is asked for. ``calibrated`` holds the
     sequences that calibrated it.
     """
 

@@ -2,7 +2,7 @@
 
 The walk goes over the stored tokens, which the target generated greedily, so counting the drafts that equal the
 next stored tokens gives exactly the acceptance of greedy speculative decoding. Blocks are counted as the recorder's
-own replay counts them: a block must lie inside the stored tokens, and the walk ends before the first one whose commit
+own replay counts them: a block must be inside the stored tokens, and the walk ends before the first one whose commit
 (p + m + 1) runs past the stored feature rows.
 """
 

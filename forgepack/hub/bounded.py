@@ -26,7 +26,7 @@ T = TypeVar("T")
 def within(seconds: float, work: Callable[[], T]) -> T:
     """Return what ``work`` returns, or raise what it raises; HubFaultError (``hub-slow``) when it takes longer.
 
-    Work that is given up goes on in its thread until its socket's own wait ends; nobody sees what comes of it.
+    Work that is given up goes on in its thread until its socket's own wait ends; its result is dropped.
     """
     future: Future[T] = Future()
 
@@ -84,7 +84,7 @@ def _demand_identity(response: Any) -> None:
 
 
 def read_answer(response: Any, seconds: float) -> None:
-    """Read an answer that is no file's content, so that ``response.content`` is there; HubFaultError over a bound."""
+    """Read an answer that is not a file's content into ``response.content``; HubFaultError over a bound."""
     _demand_identity(response)
     response.stream = bounded_stream(response.stream, seconds)
     body = response.read()

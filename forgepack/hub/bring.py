@@ -20,7 +20,7 @@ from forgepack.profile import Profile
 class Job:
     """What ``out`` is to hold: the profile's files of ``commit``; ``adopted`` goes into the lock.
 
-    ``old`` is a lock of the same commit that lies there and must not be contradicted. ``evidence`` is, by path, what
+    ``old`` is a lock of the same commit that is there and must not be contradicted. ``evidence`` is, by path, what
     stands behind an adopted file; fetched ones are compared with the hub's record.
     """
 

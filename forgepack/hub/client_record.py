@@ -51,7 +51,7 @@ class ClientRecord:
 
     @property
     def evidence(self) -> Evidence:
-        """What the record tells of the file, once all of it has been compared."""
+        """What the record says of the file, once all of it has been compared."""
         kinds = {one.kind for one in self.statements}
         if "digest" in kinds:
             return "client" if "commit" in kinds else "digest"

@@ -40,7 +40,7 @@ def check_environment(environ: Mapping[str, str]) -> None:
         value = environ.get(name, "").strip()
         if not (value.isascii() and value.isprintable()):
             expected = "printable ASCII characters in one line"
-            raise _refusal(name, "its value can't stand in a request", expected=expected, found="other characters")
+            raise _refusal(name, "its value can't be sent in a request", expected=expected, found="other characters")
     unproxied = environ.get("no_proxy", environ.get("NO_PROXY", ""))
     if "*" not in map(str.strip, unproxied.split(",")):  # that one stands for all hosts, and no proxy is used
         for name in sorted(environ):

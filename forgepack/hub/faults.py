@@ -43,7 +43,7 @@ class RequestFailedError(Exception):
 
 
 class HubFaultError(Exception):
-    """A fault that this tool's own guard found in an answer, on its way through the client; ``translated`` tells it.
+    """A fault that this tool's guard found in an answer, on its way through the client to ``translated``.
 
     The client's loops and handlers know the HTTP library's errors, not this class.
     """
@@ -100,14 +100,14 @@ SETUP = Fault(
 )
 TOKEN_FILE = Fault(
     "hub-token",
-    "the token of HF_TOKEN_PATH (in HF_HOME: token) can't stand in a request",
+    "the token of HF_TOKEN_PATH (in HF_HOME: token) can't be sent in a request",
     "run `hf auth login` again",
 )
 BAD_ANSWER = Fault("hub-bad-answer", "the hub's answer is not what its API promises", _PORTAL)
-SLOW = Fault("hub-slow", "the hub's answer does not come to its end", _MIRROR)
+SLOW = Fault("hub-slow", "the hub's answer does not end", _MIRROR)
 OVERSIZED = Fault("hub-oversized", "the hub's answer is over the limit", _MIRROR)
 REPEATED = Fault("hub-endless", "the hub leads from page to page without end", _MIRROR)
-ENCODED = Fault("hub-encoded", "the hub packs its answer, though it was asked not to", _MIRROR)
+ENCODED = Fault("hub-encoded", "the hub compresses its answer, though it was asked not to", _MIRROR)
 EXPIRED = Fault("hub-forbidden", "the storage host behind the hub forbids access", _LATER, transient=True)
 _OTHER = Fault("hub-status", "the hub answers with an unexpected status", _NETWORK)
 
@@ -222,8 +222,8 @@ def _exception_fault(err: BaseException) -> Fault:
         (errors.OIDCError, Fault("hub-token", "the hub's token can't be had", _TOKEN)),
         (json.JSONDecodeError, Fault("hub-not-json", "the hub's answer is not JSON", _PORTAL)),
         (UnicodeDecodeError, Fault("hub-not-json", "the hub's answer is not JSON", _PORTAL)),
-        (RecursionError, OVERSIZED._replace(what="the hub's answer is nested too deeply")),
-        (MemoryError, OVERSIZED._replace(what="the hub's answer takes more memory than there is")),
+        (RecursionError, Fault(OVERSIZED.code, "the hub's answer is nested too deeply", _MIRROR)),
+        (MemoryError, Fault(OVERSIZED.code, "the hub's answer takes more memory than there is", _MIRROR)),
         (OSError, _CLIENT),
     )
     for kind, fault in table:

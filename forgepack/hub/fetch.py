@@ -114,7 +114,7 @@ def verify_checkpoint(request: FetchRequest, effects: Effects) -> FetchReport:
 
 
 def check_out(out: Path, source: Path | None = None) -> None:
-    """Raise where no checkpoint may be written: the ground of others, ``source`` itself, or what is no folder."""
+    """Raise where no checkpoint may be written: a protected folder, ``source`` itself, or what is not a folder."""
     check_ground(out)
     check_inputs(out, {"the folder that is adopted": source})
     with writing(out):

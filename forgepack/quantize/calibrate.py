@@ -32,7 +32,7 @@ class Calibrator:
     """An Observer that quantizes each matrix as soon as its input rows are there.
 
     ``block_rows`` and ``sequences`` say how many rows of blocks, and how many sequences, are calibration; what
-    follows them is held out. ``fed`` says which context rows of each sequence feed a Hessian. ``note`` is told the
+    follows them is held out. ``fed`` says which context rows of each sequence feed a Hessian. ``note`` is given the
     name of each matrix when it is finished or found finished.
     """
 

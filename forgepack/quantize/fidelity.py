@@ -110,7 +110,7 @@ def matrices_of(
 
 
 def compared_bytes(geometry: Geometry) -> int:
-    """Return how many bytes ``note`` is told in all: two of each weight's source, one of its code."""
+    """Return how many bytes ``note`` is given in all: two of each weight's source, one of its code."""
     shapes = {**lut_matrices(geometry), **int8_matrices(geometry)}.values()
     return sum(3 * rows * columns for rows, columns in shapes)
 
@@ -118,7 +118,7 @@ def compared_bytes(geometry: Geometry) -> int:
 def compare_matrices(
     matrices: Iterable[Matrix], *, note: Callable[[int], None] = lambda _: None
 ) -> Iterator[Deviation]:
-    """Yield every deviation of the matrices from their sources, in order; ``note`` is told the bytes that were read.
+    """Yield every deviation of the matrices from their sources, in order; ``note`` is given the bytes that were read.
 
     The tensors of both files must have the profile's shapes and dtypes.
     """

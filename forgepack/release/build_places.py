@@ -35,16 +35,16 @@ def check_places(recipe: BuildRecipe, *, force: bool) -> None:
 
 
 def _check_apart(recipe: BuildRecipe) -> None:
-    """Raise UsageError where one step's folder lies in another's: replacing that one would take it along."""
+    """Raise UsageError where one step's folder is inside another's: replacing that one would take it along."""
     made = [recipe.checkpoint, recipe.quant, recipe.drafter, recipe.reports]
     pairs = [*permutations([*made, recipe.output], 2), (recipe.work, recipe.output)]
     for inner, outer in pairs:
         if lies_in(inner, outer):
             raise UsageError(
-                "one folder of a build lies in another that the build replaces",
+                "one folder of a build is inside another that the build replaces",
                 where=str(inner),
                 found=f"inside {outer}",
-                hint="name folders that lie apart: checkpoint, work and output of the recipe",
+                hint="set checkpoint, work and output of the recipe to folders outside each other",
                 code="place",
             )
 

@@ -31,7 +31,7 @@ def compose_documents(
 ) -> dict[str, bytes]:
     """Return all five documents by name; MissingError where the target's licence is not to be had.
 
-    README and MODIFICATIONS repeat the sentences of ``unproven``: what nobody has proven of the drafter's sources.
+    README and MODIFICATIONS repeat the sentences of ``unproven``: what is not proven of the drafter's sources.
     """
     supplied = {} if inputs.documents is None else _supplied(inputs.documents)
     licence, notice = (

@@ -81,7 +81,7 @@ def check_held_out(rule: WorkloadRule, report: ReplayReport, candidate: DrafterR
     """Compare the workload with the sequences that calibrated the drafter, where it claims to be held out.
 
     A policy that states ``held_out`` demands to know; a name alone is only contradicted by what is known. A workload
-    that claims nothing is told.
+    that claims nothing is reported.
     """
     known = candidate.calibration
     state, overlap = known["state"], known.get("overlap", {"equal": 0, "copied": 0})

@@ -17,10 +17,10 @@ from typing import Literal
 from forgepack import __version__
 from forgepack.child_environment import child_environment
 from forgepack.coreai_backend.availability import require_coreai
+from forgepack.disk.temporary import temporary_folder
 from forgepack.errors import ForgepackError
 from forgepack.profile import load_profile, profile_names
 from forgepack.resources import data_folder, schema_names
-from forgepack.temporary import temporary_folder
 
 State = Literal["ok", "missing", "note"]
 OLDEST_PYTHON = (3, 11)

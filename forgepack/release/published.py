@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from forgepack.artifacts.lock import is_repo
 from forgepack.artifacts.release_json import RELEASE_FILE, read_release
 from forgepack.artifacts.release_record import RECORD_FILE, SUMS_FILE
+from forgepack.disk.temporary import temporary_folder
 from forgepack.errors import ForgepackError, NothingToVerifyError, UsageError
 from forgepack.hub.client import HubClient, HubSettings
 from forgepack.hub.fetch import PinnedSource
@@ -16,7 +17,6 @@ from forgepack.hub.retry import ask_again
 from forgepack.hub.revision import check_revision
 from forgepack.profile import Profile
 from forgepack.release.hollow import HollowCopy
-from forgepack.temporary import temporary_folder
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given

@@ -27,7 +27,7 @@ class BuildRecipe:
     ``offline`` takes the checkpoint as its lock says, without a hub: also one that was adopted.
 
     ``terms`` and ``given`` are waivers, attestations and withdrawn digests as read; ``files`` are theirs, by role.
-    ``options`` are told in the verification's report. ``seconds`` bounds each reading or run of an asset.
+    The verification's report lists ``options``. ``seconds`` bounds each reading or run of an asset.
     """
 
     profile: Profile

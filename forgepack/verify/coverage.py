@@ -10,6 +10,10 @@ import functools
 import re
 from dataclasses import dataclass
 
+from forgepack.artifacts.lock import LOCK_NAME
+from forgepack.artifacts.quant import QUANT_FILE
+from forgepack.artifacts.quant_report import REPORT_FILE
+
 _TARGET = "sidecar: forgepack.target"
 _PACKAGE = "sidecar: forgepack.package.files"
 _CHECKPOINT = "checkpoint.lock.json"
@@ -21,7 +25,7 @@ class Covered:
     """Files whose path matches ``pattern`` as a whole, and what is known of them.
 
     ``judged`` are the rules of which one refuses a spoiled file, or warns of it; ``bound`` is where their digest is
-    recorded; ``reason`` says why nobody judges what they mean: such files are named in every report.
+    recorded; ``reason`` says why no rule judges what they mean: such files are named in every report.
     """
 
     pattern: str
@@ -149,7 +153,7 @@ FILES: tuple[Covered, ...] = (
     Covered(pattern=r".*", judged=("CTR082", "CTR045")),
 )
 
-# Files that tools put beside a release, a checkpoint or a quantization: no list names them, and none is told.
+# Files that tools put beside a release, a checkpoint or a quantization: no list names them, and none is reported.
 TOOLS: tuple[Covered, ...] = (
     Covered(pattern=r"\.gitattributes|\.gitignore", reason="git, and the hub at each upload"),
     Covered(pattern=r"\.git(/.*)?", reason="git: a clone"),
@@ -163,8 +167,8 @@ TOOLS: tuple[Covered, ...] = (
 )
 # What a source folder holds beside what its lock or report lists.
 SOURCES_LISTED: dict[str, frozenset[str]] = {
-    "checkpoint": frozenset({"checkpoint.lock.json"}),
-    "quant": frozenset({"drafter_quant.safetensors", "report.json"}),
+    "checkpoint": frozenset({LOCK_NAME}),
+    "quant": frozenset({QUANT_FILE, REPORT_FILE}),
 }
 
 

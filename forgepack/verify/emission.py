@@ -30,7 +30,7 @@ _PROFILE = "SRC012"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputPaths:
-    """Where emission's inputs lie; ``root`` is the target's release root, None where its parts were named apart.
+    """Where emission's inputs are; ``root`` is the target's release root, None where its parts were named apart.
 
     ``allow_links`` accepts symbolic links that resolve to regular files, as in a hub cache.
     """

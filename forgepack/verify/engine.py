@@ -213,7 +213,7 @@ def _grouped(checks: Iterable[Check]) -> tuple[Check, ...]:
 
 
 def _demanded(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Require every rule that --select chose: who asks for one rule is answered, or told that it can't be."""
+    """Require every rule that --select chose: a selection is answered in full or refused."""
     return tuple(
         replace(check, required=True) if check.selected and check.status == "not-evaluated" else check
         for check in checks
@@ -223,7 +223,7 @@ def _demanded(checks: Iterable[Check]) -> tuple[Check, ...]:
 def _unread(checks: Iterable[Check]) -> dict[str, str]:
     """Return which JSON documents could not be read as what they are, each with the rule that reports it.
 
-    A missing one (area PKG) and one that is a link (PATH) are no such thing: they have causes of their own.
+    A missing one (area PKG) and one that is a link (PATH) are left out: they have causes of their own.
     """
     readers = {one.id for one in all_rules() if one.tells_readers_faults and one.area not in ("PATH", "PKG")}
     failed = [check for check in checks if check.id in readers and check.status == "fail"]

@@ -68,7 +68,7 @@ def describe(pair: Pair, file: Path) -> dict[str, Any] | None:
             content = metadata_content(parse_object(read_bounded(file), where=str(file)))
             return {"content_sha256": digest_json(content)}
         except CorruptError:
-            pass  # told by its own reader; here it is another file than the recorded one, and the next is looked at
+            pass  # its own reader reports it; here its bytes are compared
     return {"bytes": digest.bytes, "sha256": digest.sha256}
 
 

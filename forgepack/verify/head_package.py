@@ -45,7 +45,7 @@ class GainSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadRun:
-    """How far the logits of a run lie from the reference, as a share of its largest value; infinite for NaN."""
+    """How far the logits of a run are from the reference, as a share of its largest value; infinite for NaN."""
 
     share: float
 

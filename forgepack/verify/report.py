@@ -21,7 +21,7 @@ Status = Literal["pass", "fail", "not-evaluated", "waived", "known"]
 Verdict = Literal["pass", "selection", "fail", "error"]
 Origin = Literal["command line", "variable", "file"]
 
-# The set of rules by number, told in every report: raised once in each release that adds, retires or sharpens rules.
+# The set of rules, stated in every report: raised once in each release that adds, retires or sharpens rules.
 RULE_SET = 2
 FIRST_RULE_SET = 1  # that of 0.1.0, whose statuses tests/compat holds
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")

@@ -51,7 +51,7 @@ class Rule:
     rules, by id or by the start of one, whose failure explains it. Findings of a rule that is not ``waivable`` count
     whatever waivers, baselines, --ignore and --exit-zero say. A ``late`` rule is evaluated after all others.
     ``since`` is the rule set that it came with. A new rule starts as a warning or a note for one release, so that it
-    breaks nobody's gate, unless it ``closes`` a wrong pair that passed before: then that text says which.
+    breaks no gate that passed, unless it ``closes`` a wrong pair that passed before: then that text says which.
     """
 
     id: str

@@ -15,32 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from forgepack.artifacts.aimodel import AssetFiles
 from forgepack.artifacts.attestation import Attestation, Evidence
-from forgepack.artifacts.config import DrafterConfig, TargetConfig, read_drafter_config, read_target_config
-from forgepack.artifacts.export import ExportFiles, build_faults, read_export
-from forgepack.artifacts.lock import LOCK_NAME, CheckpointLock, read_lock
-from forgepack.artifacts.model_files import ModelFiles, read_model_files
-from forgepack.artifacts.quant import QUANT_FILE
-from forgepack.artifacts.quant_report import REPORT_FILE, QuantReport, read_quant_report
-from forgepack.artifacts.release_json import MODEL_FILES, Release
+from forgepack.artifacts.config import DrafterConfig, read_drafter_config
+from forgepack.artifacts.release_json import Release
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.sidecar import current_sidecar
-from forgepack.artifacts.target import (
-    EMBEDDING_FILE,
-    HEAD_FILE,
-    MANIFEST_FILE,
-    Embedding,
-    Manifest,
-    named_packages,
-    read_embedding,
-    read_manifest,
-)
-from forgepack.artifacts.tokenizer import (
-    TOKENIZER_FILE,
-    Tokenizer,
-    TokenizerFiles,
-    read_tokenizer,
-    read_tokenizer_files,
-)
 from forgepack.artifacts.trace_features import read_checked_traces
 from forgepack.artifacts.traces import TraceSet
 from forgepack.artifacts.tree import walk
@@ -49,7 +27,7 @@ from forgepack.verify import head_package, lineage
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE, Bond, choose_bond, emitted_head
 from forgepack.verify.fidelity import source_deviations
 from forgepack.verify.hashing import Digests, hash_files, planned_files
-from forgepack.verify.input_set import InputSet, Tree, below, never
+from forgepack.verify.input_set import Tree, below, never
 from forgepack.verify.inputs import Input, Parsed, UnavailableError
 from forgepack.verify.layout import (
     CONFIG_FILE,
@@ -65,14 +43,13 @@ from forgepack.verify.readers import (
     read_asset,
     read_binding,
     read_object,
-    read_optional,
     read_sidecar,
-    read_texts,
     text_reader,
 )
 from forgepack.verify.report import Depth
+from forgepack.verify.source_inputs import SourceInputs
 from forgepack.verify.sources import Sources
-from forgepack.verify.version_1 import leave_to_version_1
+from forgepack.verify.target_inputs import TargetInputs
 
 if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison
@@ -85,17 +62,13 @@ if TYPE_CHECKING:
     from forgepack.verify.head_package import HeadRun
 
 T = TypeVar("T")
-NO_EXPORT = "the target's export is not there"
-NO_ROOT = "the target's parts were named apart, without a release root"
 NO_NOTICE = "the profile's checkpoint has no notice"
-NO_QUANT = "no --quant was given"
-NO_CHECKPOINT = "no --checkpoint was given"
 NO_TRACES = "no --traces were given"
 NO_DRAFTER = "the drafter was left out by --plain"
 NO_BUNDLE = "no bundle is verified"
 
 
-class Pair(InputSet):
+class Pair(TargetInputs, SourceInputs):
     """A drafter package, its target, and where given the quantized drafter and the checkpoint it came from."""
 
     def __init__(
@@ -108,6 +81,9 @@ class Pair(InputSet):
         self._add_package()
         self._add_target()
         self._add_sources()
+        self.deviations: Input[tuple[Deviation, ...]] = Input(
+            "deviations", lambda: source_deviations(self), depth=Depth.LINEAGE
+        )
         self._add_release()
         self._add_given()
         self.digests: Input[Digests] = Input("digests", self._digests, depth=Depth.HASH)
@@ -146,55 +122,6 @@ class Pair(InputSet):
     def _part(self, name: str, root: Path | None, file: str, read: Callable[[Path], T | Parsed[T]]) -> Input[T]:
         """Declare an input of the drafter folder, which may be left out."""
         return self._file(name, below(root, file), read, absent=NO_DRAFTER)
-
-    def _add_target(self) -> None:
-        model, build, export = self.sources.target.model, self.sources.target.build, self.sources.target.export
-        self.model_tree: Input[Tree] = self._tree("model_tree", model)
-        self.build_tree: Input[Tree] = self._tree("build_tree", build)
-        self.target_config: Input[TargetConfig] = self._file("target_config", model / CONFIG_FILE, read_target_config)
-        self.embedding: Input[Embedding] = self._file("embedding", model / EMBEDDING_FILE, read_embedding)
-        self.manifest: Input[Manifest] = self._file("manifest", build / MANIFEST_FILE, lambda _: read_manifest(build))
-        tokenizer = model / TOKENIZER_FILE
-        self.tokenizer_files: Input[TokenizerFiles] = self._file(
-            "tokenizer_files", tokenizer, lambda _: read_tokenizer_files(model), depth=Depth.HASH
-        )
-        self.tokenizer: Input[Tokenizer] = self._file(
-            "tokenizer", tokenizer, lambda _: read_tokenizer(model), depth=Depth.LINEAGE
-        )
-        self.packages: Input[Mapping[str, AssetFiles]] = Input("packages", self._read_packages)
-        self.export_tree: Input[Tree] = self._tree("export_tree", export, absent=NO_EXPORT)
-        self.head = self._safetensors("head", export, HEAD_FILE, absent=NO_EXPORT)
-        self.export_files: Input[ExportFiles] = Input("export_files", self._read_export)
-        self.build_files: Input[Tree] = Input("build_files", self._read_build)
-        self.model_files: Input[ModelFiles] = Input("model_files", self._read_model, depth=Depth.HASH)
-        root = self.sources.root
-        self.target_licence: Input[tuple[Path, bytes]] = self._file(
-            "target_licence", below(root, LICENCE_FILE), read_optional, absent=NO_ROOT
-        )
-
-    def _add_sources(self) -> None:
-        checkpoint, quant = self.sources.checkpoint, self.sources.quant
-        self.checkpoint_tree: Input[Tree] = self._tree("checkpoint_tree", checkpoint, absent=NO_CHECKPOINT)
-        self.quant_tree: Input[Tree] = self._tree("quant_tree", quant, absent=NO_QUANT)
-        self.checkpoint = self._safetensors("checkpoint", checkpoint, "model.safetensors", absent=NO_CHECKPOINT)
-        self.checkpoint_config: Input[DrafterConfig] = self._file(
-            "checkpoint_config", below(checkpoint, CONFIG_FILE), read_drafter_config, absent=NO_CHECKPOINT
-        )
-        self.checkpoint_texts: Input[Mapping[str, bytes]] = Input(
-            "checkpoint_texts",
-            never if checkpoint is None else lambda: read_texts(checkpoint),
-            absent=NO_CHECKPOINT if checkpoint is None else None,
-        )
-        self.lock: Input[CheckpointLock] = self._file(
-            "lock", below(checkpoint, LOCK_NAME), lambda path: read_lock(path.parent), absent=NO_CHECKPOINT
-        )
-        self.quant = self._safetensors("quant", quant, QUANT_FILE, absent=NO_QUANT)
-        self.quant_report: Input[QuantReport] = self._file(
-            "quant_report", below(quant, REPORT_FILE), read_quant_report, absent=NO_QUANT
-        )
-        self.deviations: Input[tuple[Deviation, ...]] = Input(
-            "deviations", lambda: source_deviations(self), depth=Depth.LINEAGE
-        )
 
     def _add_release(self) -> None:
         """Declare the inputs that only a bundle has."""
@@ -315,35 +242,3 @@ class Pair(InputSet):
         for one in inputs:
             if one.depth <= self.depth:
                 one.settle()
-
-    def _read_export(self) -> Parsed[ExportFiles]:
-        root = self.sources.target.export
-        entries = self._regular(self.export_tree.value)
-        assert root is not None, "it has entries"
-        files, faults = read_export(root, entries, layers=self.profile.geometry.target_layers)
-        return leave_to_version_1(self, files, faults)
-
-    def _read_build(self) -> Parsed[Tree]:
-        """Look at every file of the build that is no package's of the manifest."""
-        entries = self._regular(self.build_tree.value)
-        named = list(named_packages(self.manifest.value)) if self.manifest.available else []
-        return Parsed(value=entries, faults=tuple(build_faults(self.sources.target.build, entries, named)))
-
-    def _read_model(self) -> Parsed[ModelFiles]:
-        root = self.sources.target.model
-        # A folder in a file's place is read, too: its reader says what it is. A link is another rule's.
-        links = {entry.path for entry in self.model_tree.value if entry.kind == "link"}
-        there = {entry.path for entry in self.model_tree.value} - (set() if self.sources.allow_links else links)
-        files, faults = read_model_files(root, tuple(name for name in MODEL_FILES if name in there))
-        return Parsed(value=files, faults=tuple(faults))
-
-    def _regular(self, entries: Tree) -> Tree:
-        """Return the files of a part; a link counts where links are allowed."""
-        kinds = ("file", "link") if self.sources.allow_links else ("file",)
-        return tuple(entry for entry in entries if entry.kind in kinds)
-
-    def _read_packages(self) -> Parsed[Mapping[str, AssetFiles]]:
-        manifest = self.manifest.value
-        names = named_packages(manifest)
-        build = self.sources.target.build
-        return lineage.read_packages(build, names, links=self.sources.allow_links)

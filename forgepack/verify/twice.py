@@ -30,7 +30,7 @@ def _equal(value: Any) -> Any:
 class Twice:
     """Two places that state one thing; ``second`` must be ``turned`` of what ``first`` states.
 
-    ``severity`` is what a difference amounts to, ``legal`` the reason where that is no error; ``unless`` is a place
+    ``severity`` is that of a difference, ``legal`` the reason where that is no error; ``unless`` is a place
     that, where it states something, makes any difference legal.
     """
 
@@ -71,10 +71,14 @@ def _traces(report: str, calibration: str, target: str, checkpoint: str) -> Iter
         yield Twice(first=f"{target}.{ours}", second=f"{identity}.target.{theirs}")
 
 
-def _table() -> Iterator[Twice]:
-    bound = "sidecar.forgepack"
-    quantization, target, files = f"{bound}.quantization", f"{bound}.target", f"{bound}.package.files"
-    calibration = f"{quantization}.calibration"
+_BOUND = "sidecar.forgepack"
+_QUANTIZATION, _TARGET, _FILES = f"{_BOUND}.quantization", f"{_BOUND}.target", f"{_BOUND}.package.files"
+_CALIBRATION = f"{_QUANTIZATION}.calibration"
+
+
+def _calibrated() -> Iterator[Twice]:
+    """Yield what the binding and the report state twice of checkpoint, traces, recipe and profile."""
+    bound, quantization, calibration, target = _BOUND, _QUANTIZATION, _CALIBRATION, _TARGET
     for key in _CHECKPOINT:
         yield Twice(first=f"{bound}.checkpoint.{key}", second=f"{calibration}.checkpoint.{key}")
     for traces in ("traces", "held_out"):
@@ -89,7 +93,11 @@ def _table() -> Iterator[Twice]:
     yield Twice(first=f"{quantization}.variant", second=f"{quantization}.recipe.variant")
     yield Twice(first=f"{quantization}.variant", second="sidecar.export", turned=lambda name: f"drafter_{name}")
     yield Twice(first=f"{bound}.profile.sha256", second=f"{quantization}.profile_sha256")
-    # The target.
+
+
+def _placed() -> Iterator[Twice]:
+    """Yield what documents state twice of the target and of files."""
+    bound, target, files = _BOUND, _TARGET, _FILES
     basis = f"{target}.basis"
     yield Twice(first="sidecar.target_export", second=f"{target}.export", turned=_last, unless=basis)
     yield Twice(first="sidecar.head_export", second=f"{target}.export", turned=_parent, unless=basis)
@@ -99,7 +107,6 @@ def _table() -> Iterator[Twice]:
     yield Twice(first=f"{target}.head.tensors[lm_head.idx].shape", second=f"{target}.embedding.shape")
     yield Twice(first=f"{target}.taps.layer_ids", second=f"{target}.taps.hf_hidden_states", turned=_hidden_states)
     yield Twice(first=f"{target}.mask_row.sha256", second=f"{bound}.package.constants.mask_row.sha256")
-    # Files.
     yield Twice(first=f"{bound}.checkpoint.config_sha256", second=f"{files}[config.json].sha256")
     for key in ("config", "model"):
         name = "config.json" if key == "config" else "model.safetensors"
@@ -110,7 +117,11 @@ def _table() -> Iterator[Twice]:
     yield Twice(first="report.recipe.variant", second="tensors.variant")
     traces_sha256 = "report.inputs.calibration.traces_sha256"
     yield Twice(first=traces_sha256, second="tensors.traces", turned=lambda digest: f"sha256:{digest}")
-    # Calibration and deployment, where both name one export.
+
+
+def _exported() -> Iterator[Twice]:
+    """Yield what calibration and deployment state, where both name one export."""
+    target, calibration = _TARGET, _CALIBRATION
     for ours, theirs in (
         ("head.sha256", "head_sha256"),
         ("embedding.sha256", "embedding_sha256"),
@@ -129,7 +140,7 @@ def _deployed(first: str, second: str, severity: Severity, legal: str) -> Twice:
     return Twice(first=first, second=second, severity=severity, legal=legal)
 
 
-STATED_TWICE = tuple(_table())
+STATED_TWICE = (*_calibrated(), *_placed(), *_exported())
 _STEP = re.compile(r"\[([^\]]+)\]|([^.\[]+)")
 
 

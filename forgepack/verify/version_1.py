@@ -1,4 +1,4 @@
-"""What a sidecar of version 1 bound without having read it: told as a note, where everything else is an error.
+"""What a sidecar of version 1 bound without having read it: reported as a note, where everything else is an error.
 
 Version 1 of the emitter took in any bytes under the name of an export's layer. Such a file is still the one that the
 pair was bound to, as long as the record of version 1 lists it.
@@ -17,16 +17,18 @@ from forgepack.verify.compare import lookup
 from forgepack.verify.inputs import Parsed
 
 if TYPE_CHECKING:
-    from forgepack.verify.subject import Pair
+    from forgepack.verify.target_inputs import TargetInputs
 
 
-def is_of_version_1(pair: Pair) -> bool:
+def is_of_version_1(pair: TargetInputs) -> bool:
     """Say whether the package's binding was written in the form before today's."""
     binding = pair.written_sidecar.value.get("forgepack") if pair.written_sidecar.available else None
     return isinstance(binding, Mapping) and KIND.is_older(binding)
 
 
-def leave_to_version_1(pair: Pair, files: ExportFiles, faults: Iterable[ForgepackError]) -> Parsed[ExportFiles]:
+def leave_to_version_1(
+    pair: TargetInputs, files: ExportFiles, faults: Iterable[ForgepackError]
+) -> Parsed[ExportFiles]:
     """Split the faults of an export: those of files that version 1 bound as they are stay with the value."""
     faults = tuple(faults)
     if not is_of_version_1(pair):

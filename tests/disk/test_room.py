@@ -20,13 +20,11 @@ MOVES = frozenset({"rename", "replace"})
 ALLOWED = {
     "artifacts/safetensors_writer.py: ftruncate": "gives a file its size that the room has opened",
     "artifacts/safetensors_writer.py: memmap": "maps a file that the room has made",
-    "cli/demo.py: TemporaryDirectory": "the demo's own folder, gone at its end",
+    "cli/outcome.py: open": "standard streams, on the null device where one was closed",
+    "cli/outcome.py: os.open": "the null device, where a standard stream was closed",
     "coreai_backend/child.py: tofile": "in the folder of one reading of an asset, in its child",
-    "coreai_backend/execute.py: TemporaryDirectory": "a folder of one run of an asset",
     "coreai_backend/execute.py: savez": "in the folder of one run of an asset",
     "coreai_backend/execution.py: savez": "in the folder of one run of an asset, in its child",
-    "coreai_backend/reader.py: TemporaryDirectory": "a folder of one reading of an asset",
-    "cli/main.py: os.open": "the null device, where stdout was closed",
     "hub/part.py: os.open": "a part is appended to, under the staging folder's lock, without following links",
     "hub/part.py: os.write": "a part is appended to, under the staging folder's lock",
     "hub/part.py: ftruncate": "a part is begun anew",
@@ -36,7 +34,6 @@ ALLOWED = {
     "miniature/stages.py: mkdir": "folders in the demo's own folder",
     "release/hollow.py: truncate": "makes a hole in a file that the room has opened, in a folder of one verification",
     "release/machine.py: TemporaryFile": "asks whether the folder can be written to: a file without a name",
-    "release/published.py: TemporaryDirectory": "a folder of one verification",
 }
 
 

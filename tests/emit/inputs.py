@@ -158,7 +158,7 @@ def _write_target(pair: Pair) -> None:
     manifest = {
         "version": 1,
         "T": g.block,
-        "TP": 64,
+        "TP": g.prefill_rows,
         "taps": list(g.taps),
         "ctxs": [8192],
         "export": f"exports/{EXPORT}",

@@ -18,7 +18,7 @@ MIB = 1 << 20
 # The interpreter with numpy and this tool's readers.
 BASE = 64 * MIB
 PEAK = 256 * MIB
-# Four million tokens: a real vocabulary with its merges is a quarter of that.
+# Four million tokens; 250,000 tokens of a vocabulary and as many merges are 1.5 million.
 TOKENIZER_PEAK = 640 * MIB
 SECONDS = 120
 

@@ -177,7 +177,7 @@ def test_verify_bundle_refuses_with_1_and_writes_its_report(
     failed = [c["id"] for c in report["checks"] if c["status"] == "fail" and c["severity"] != "note"]
     assert ("fail", ["CTR045"]) == (report["verdict"], failed)
     assert 2 == run(verify_args(base, "--bundle", str(bundle), "--report", f"json={bundle / 'r.json'}"))
-    assert "lies inside --bundle" in capsys.readouterr().err
+    assert "it is inside --bundle" in capsys.readouterr().err
 
 
 def test_warning_of_a_staged_release_is_told(base: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

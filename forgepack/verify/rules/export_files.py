@@ -80,7 +80,7 @@ def copies(pair: Pair) -> Iterator[Finding]:
     closes="a layer of zeros passed",
 )
 def zeros(pair: Pair) -> Iterator[Finding]:
-    """Sixteen looks at the data of each tensor file see a byte that is not zero; on the hub nobody looks."""
+    """Sixteen looks at the data of each tensor file see a byte that is not zero; with --hub nothing is read."""
     if "hub" in pair.sources.named:
         return  # of its weights the headers came alone
     for path in zero_files(pair.export_files.value):

@@ -43,7 +43,7 @@ def _documents(pair: Pair) -> Iterator[tuple[str, Path, Any]]:
     "CTR090",
     title="every field of the pair's documents is judged",
     why="what no rule judges is bound by its file's digest at most: it may say anything",
-    remedy="nothing, if the file is its source's own; the fields are named so that nobody takes them for proven",
+    remedy="nothing, if the file is its source's own; compare the named fields with it where they matter",
     severity="note",
     since=2,
 )
@@ -66,7 +66,7 @@ def _is_ours(raw: Mapping[str, Any]) -> bool:
 
 @rule(
     "CTR092",
-    title="QWEN_SOURCE.json tells the upstream and the files that release.json lists",
+    title="QWEN_SOURCE.json states the upstream and the files that release.json lists",
     why="people read the one, tools the other: two upstreams of one release are one too many",
     remedy="write the bundle again with forgepack bundle",
     needs=("release", "upstream_record"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.model_files import BOUND, model_file_record
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.tree import JUNK
@@ -110,7 +111,7 @@ def model_file_bytes(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "CTR082",
-    title="beside the release lies nothing that no list names",
+    title="every file beside the release is on a list",
     why="a script or model at the root travels with the release, and nothing says where it is from",
     remedy="remove it, or keep it outside the release",
     severity="warning",
@@ -143,7 +144,7 @@ def _is_model_config(pair: Pair) -> bool:
     there = path is not None and copy.available and "config.json" in present_files(pair)
     if not there or path is None or not root.is_file():
         return False
-    return path.stat().st_size == root.stat().st_size and path.read_bytes() == root.read_bytes()
+    return path.stat().st_size == root.stat().st_size and hash_file(path) == hash_file(root)
 
 
 @rule(

@@ -18,7 +18,7 @@ _TAP = re.compile(r"tap\d+")
 @rule(
     "CTR086",
     title="every known field of the target's manifest has its form",
-    why="a count that is none, or a table of another form, fails in the runtime or is read as something else",
+    why="a count that is not a number, or a table of another form, fails in the runtime or is read as something else",
     remedy=_REMEDY,
     needs=("manifest",),
     since=2,

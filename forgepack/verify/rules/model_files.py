@@ -58,7 +58,7 @@ def ids_in_range(pair: Pair) -> Iterator[Finding]:
     needs=("model_files", "tokenizer"),
     after=("TOK001", "TOK020"),
     since=2,
-    closes="a vocab.json of another tokenizer passed",
+    closes="a vocab.json or merges.txt of another tokenizer passed",
 )
 def same_tokens(pair: Pair) -> Iterator[Finding]:
     """added_tokens.json, added_tokens_decoder, vocab.json and merges.txt say what tokenizer.json says."""
@@ -74,7 +74,7 @@ def same_tokens(pair: Pair) -> Iterator[Finding]:
     needs=("model_files", "tokenizer"),
     after=("TOK001", "TOK021"),
     since=2,
-    closes="a merges.txt of another tokenizer passed",
+    closes="special tokens that the vocabulary lacks passed",
 )
 def special(pair: Pair) -> Iterator[Finding]:
     """Each token of special_tokens_map.json and each role of tokenizer_config.json is a token of tokenizer.json."""

@@ -188,7 +188,7 @@ def closed_asset(pair: Pair) -> Iterator[Finding]:
     since=2,
 )
 def no_compiled_packages(pair: Pair) -> Iterator[Finding]:
-    """No chunk or head of the manifest names ``compiled``, and no compiled package lies in the build."""
+    """No chunk or head of the manifest names ``compiled``, and the build holds no compiled package."""
     manifest = pair.manifest.value
     top = {entry.path for entry in pair.build_tree.value if "/" not in entry.path}
     parts = {f"chunks[{n}]": chunk for n, chunk in enumerate(manifest.raw["chunks"])} | {"head": manifest.raw["head"]}

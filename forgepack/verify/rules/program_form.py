@@ -33,7 +33,7 @@ def declarations(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG031",
     title="every constant's buffer is exactly as long as its type",
-    why="Core AI does not check it: a short buffer is filled with what lies behind it, a long one hides bytes",
+    why="Core AI does not check it: a short buffer is filled with the bytes after it, a long one hides bytes",
     remedy="restore the package from its source, or emit it again",
     depth="lineage",
     over=("program", "target_head"),

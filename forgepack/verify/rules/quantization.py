@@ -149,7 +149,7 @@ def traces_bound(pair: Pair) -> Iterator[Finding]:
 @rule(
     "SRC034",
     title="the binding says which sequences calibrated",
-    why="without it nobody can tell whether a workload that measures the drafter also calibrated it",
+    why="without it no one can say whether a workload that measures the drafter also calibrated it",
     remedy="quantize and emit again; until then, keep the calibration's traces apart",
     severity="note",
     needs=("binding",),

@@ -205,7 +205,7 @@ _EVIDENCE = {
     needs=("lock",),
 )
 def not_adopted(pair: Pair) -> Iterator[Finding]:
-    """The lock does not say that its bytes were adopted; where it does, what the client's records said is told."""
+    """The lock does not say that its bytes were adopted; if it does, the message gives the client's records."""
     if pair.lock.value.adopted:
         message = "; ".join(f"{file.path}: {_EVIDENCE[file.evidence]}" for file in pair.lock.value.files)
         yield differing("lock", _lock_place(pair, "adopted"), expected=False, found=True, message=message)

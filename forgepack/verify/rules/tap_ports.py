@@ -23,7 +23,7 @@ _ROWS = re.compile(r"[vp](\d+)(_.*)?")  # v8_8k verifies 8 rows, p64_8k_m5 takes
 @rule(
     "TAP020",
     title="each chunk returns its taps in ascending order, each once",
-    why="a runtime that takes taps by position hands fc the columns of another layer, and no shape tells",
+    why="a runtime that takes taps by position hands fc the columns of another layer, and no shape shows it",
     remedy=_REMEDY,
     depth="lineage",
     needs=("manifest", "target_programs"),

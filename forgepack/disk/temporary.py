@@ -1,14 +1,14 @@
 """Folders for temporary files that a killed run leaves, and that the next run removes.
 
 Each is named ``forgepack-…`` and holds a file on which its owner keeps a lock (flock). The lock ends with the
-process, however it ends, so a folder whose lock can be had has no owner. Process ids play no part: they come again.
+process, however it ends, so a folder whose lock can be taken has no owner. Process ids are not used: the system
+reuses them.
 Only folders of this user are looked at. On a file system without locks nothing is swept, and nothing is marked.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import stat
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from forgepack.disk.locks import is_at, lock_now
 from forgepack.errors import OutputError
 
 PREFIX = "forgepack-"
@@ -74,9 +75,8 @@ def _sweep_one(folder: Path) -> None:
             return
         handle = os.open(folder / MARK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Still the same file: its owner may have removed the folder between the two calls.
-            if os.path.samestat(os.fstat(handle), (folder / MARK).lstat()):
+            if lock_now(handle) and is_at(handle, folder / MARK):
                 _remove(folder)
         finally:
             os.close(handle)
@@ -103,7 +103,7 @@ def _mark(folder: Path) -> int:
     new = folder / f"{MARK}.new"
     handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_now(handle)
         new.rename(folder / MARK)
     except OSError:
         os.close(handle)

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from forgepack.disk.temporary import MARK, PREFIX, sweep, temporary_folder
 from forgepack.errors import OutputError
-from forgepack.temporary import MARK, PREFIX, sweep, temporary_folder
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OWNER = """
 import sys
-from forgepack.temporary import temporary_folder
+from forgepack.disk.temporary import temporary_folder
 with temporary_folder() as folder:
     (folder / "lowered").mkdir()
     (folder / "lowered/program.bin").write_bytes(bytes(1000))
@@ -104,7 +104,7 @@ def test_no_place_for_temporary_files_is_told(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_every_temporary_folder_is_one_of_these() -> None:
-    """No other module makes one: a kill would leave it for ever. emit's stage lies in its work folder."""
+    """No other module makes one: a kill would leave it for ever. A scratch folder is in its output's work folder."""
     making = re.compile(r"tempfile\.(TemporaryDirectory|mkdtemp|mkstemp|NamedTemporaryFile)")
     found = {p.relative_to(ROOT).as_posix() for p in ROOT.glob("forgepack/**/*.py") if making.search(p.read_text())}
-    assert found <= {"forgepack/temporary.py", "forgepack/emit/package.py"}
+    assert found == {"forgepack/disk/temporary.py", "forgepack/disk/folders.py"}
