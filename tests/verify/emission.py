@@ -14,6 +14,7 @@ from forgepack.canonical import dump_canonical
 from forgepack.emit.describe import describe_file
 from forgepack.emit.inputs import EmitInputs, Identity, identify
 from forgepack.emit.sidecar_content import identity_digest
+from forgepack.verify.emission import InputPaths, open_inputs
 from tests.verify.factory import tiny_profile
 from tests.verify.sabotage import ASSET, SIDECAR
 
@@ -26,6 +27,14 @@ def identified(root: Path) -> Identity:
         checkpoint=read_checkpoint(root / "checkpoint", profile),
         target=read_target(locate_target(root / "target")),
     )
+    return identify(inputs, profile)
+
+
+def opened(root: Path) -> Identity:
+    """Judge the inputs below ``root`` as the command does: by verification's header rules first, then by content."""
+    profile, target = tiny_profile(), locate_target(root / "target")
+    paths = InputPaths(quant=root / "quant", checkpoint=root / "checkpoint", target=target, root=root / "target")
+    inputs, _ = open_inputs(paths, root / "new", profile)
     return identify(inputs, profile)
 
 
