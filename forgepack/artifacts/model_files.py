@@ -238,10 +238,8 @@ def token_role_disagreements(
     files: ModelFiles, tokenizer: Tokenizer, *, ends: tuple[int, ...], mask: str
 ) -> Iterator[Disagreement]:
     """Yield end and mask tokens of special_tokens_map.json and tokenizer_config.json that are not the pair's."""
-    allowed: dict[str, set[Any]] = {
-        "eos_token": {tokenizer.tokens.get(number) for number in ends},
-        "mask_token": {mask},
-    }
+    texts: set[Any] = {tokenizer.tokens.get(number) for number in ends}
+    allowed = {"eos_token": texts, "mask_token": {mask}}
     for name, key, text in special_tokens(files):
         if type(text) is str and text not in allowed.get(key, {text}):
             expected = " or ".join(sorted(f"{one!r:.80}" for one in allowed[key] if one is not None))

@@ -91,6 +91,15 @@ REFUSED: dict[str, tuple[Change, str]] = {
         edit("quant/report.json", lambda raw: raw["recipe"].update(variant="lut4_other")),
         "SRC012",
     ),
+    "fetched by the lock, adopted by the report": (
+        edit("quant/report.json", lambda raw: raw["inputs"]["checkpoint"].update(adopted=True)),
+        "SRC013",
+    ),
+    "a report of today under the older version": (
+        put("quant/report.json", "schema", value="forgepack.quant_report/1"),
+        "SRC010",
+    ),
+    "no word of held-out sequences": (drop("quant/report.json", "inputs", "held_out"), "SRC010"),
     "another damping": (put("quant/report.json", "recipe", "gptq", "damping", value=0.05), "SRC012"),
     "a step that this recipe has not": (put("quant/report.json", "recipe", "smoothing", value=0.5), "SRC012"),
     "no recipe of the integers": (drop("quant/report.json", "recipe", "int8"), "SRC012"),

@@ -168,6 +168,15 @@ def judged(root: Path, ident: str) -> Check:
     return evaluate(find_rule(ident), Pair(sources, tiny_profile(), Depth.LINEAGE), [])
 
 
+def test_a_chunk_under_another_name_is_warned_of(pair: Path) -> None:
+    """Two packages with one program: one of them computes the wrong layers, or is a stand-in."""
+    first, other = sorted((pair / "target/coreai").glob("chunk_*.aimodel"))[:2]
+    assert "pass" == check_of(verified(pair, "hash"), "PKG061").status
+    shutil.copytree(first, other, dirs_exist_ok=True)
+    check = check_of(verified(pair, "hash"), "PKG061")
+    assert ("fail", "warning") == (check.status, check.severity)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreeing:
     """A file of model/ that does not agree with another, and the rule that says which two."""

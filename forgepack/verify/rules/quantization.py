@@ -162,12 +162,9 @@ def traces_bound(pair: Pair) -> Iterator[Finding]:
     since=2,
 )
 def calibration_known(pair: Pair) -> Iterator[Finding]:
-    """The traces are bound with a fingerprint and with what held-out shares with it, which version 1 did not write."""
-    told = {
-        _FINGERPRINT: ("calibration's sequences", "a fingerprint"),
-        _OVERLAP: ("held-out sequences", "an overlap"),
-    }
-    for path, (subject, expected) in told.items():
+    """The traces are bound with a fingerprint and what held-out shares with it, which version 1 did not write."""
+    told = ((_FINGERPRINT, "calibration's sequences", "a fingerprint"), (_OVERLAP, "held-out's share", "an overlap"))
+    for path, subject, expected in told:
         if bound(pair, path) is None:
             yield differing(subject, stated_at(pair, path), expected=expected, found=None)
 
