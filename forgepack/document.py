@@ -120,6 +120,17 @@ class DocumentKind:
         )
 
 
+def grown(node: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return an object of the version before with fields that today's has beside it.
+
+    ValueError for one that states such a field already: it is of today's form, under a version that is held to less.
+    """
+    early = sorted(set(node) & set(fields))
+    if early:
+        raise ValueError(f"a field that this version does not have: {', '.join(early)}")
+    return {**node, **fields}
+
+
 def _writer(raw: Mapping[str, Any]) -> str | None:
     """Return the release that a document says it was written by."""
     tool = raw.get("tool")

@@ -7,6 +7,7 @@ be. The names of tensors may repeat from layer to layer: without an index no rea
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +16,18 @@ from typing import Any
 from forgepack.artifacts.aimodel import COMPILED_SUFFIXES
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.plain_files import file_faults, holds_zeros_alone
-from forgepack.artifacts.safetensors_file import SafetensorsFile, inspect_safetensors
+from forgepack.artifacts.safetensors_file import DTYPES, SafetensorsFile, inspect_safetensors
 from forgepack.artifacts.target import HEAD_FILE, MANIFEST_FILE
 from forgepack.artifacts.tree import JUNK, Entry, unsafe_reason
 from forgepack.canonical import parse_object
 from forgepack.errors import CorruptError, ForgepackError
+from forgepack.finite import find_nonfinite
 from forgepack.limits import JSON_BYTES
 
 INDEX_FILE = "model.safetensors.index.json"
 _SUFFIX = ".safetensors"
 _LAYER = re.compile(r"layer_.*\.safetensors")
+_MIXER = f"_mixer{_SUFFIX}"
 _SHOWN = 8
 
 
@@ -69,6 +72,7 @@ def read_export(root: Path, entries: Sequence[Entry], *, layers: int) -> tuple[E
                 )
     expected = layer_files(layers)
     faults += _name_faults(root, paths, expected)
+    faults += _exchanged(root, {name: headers[name] for name in expected if name in headers})
     if INDEX_FILE in paths:
         faults += index_faults(root, headers)
     missing = tuple(name for name in expected if name not in paths)
@@ -96,6 +100,18 @@ def _name_faults(root: Path, paths: Sequence[str], expected: Sequence[str]) -> I
             last = expected[-1] if expected else "none"
             kind = "a layer that the target does not have" if _LAYER.fullmatch(path) else "a tensor file of no layer"
             yield _layers(str(root / path), f"{HEAD_FILE}, and layers up to {last}", kind)
+
+
+def _exchanged(root: Path, layers: Mapping[str, SafetensorsFile]) -> Iterator[ForgepackError]:
+    """Yield files of layers whose tensors have the names of the other kind, mixer or not, and of none of its own."""
+    kinds: dict[bool, Counter[frozenset[str]]] = {False: Counter(), True: Counter()}
+    for name, file in layers.items():
+        kinds[name.endswith(_MIXER)][frozenset(file.tensors)] += 1
+    for name, file in layers.items():
+        mixer, names = name.endswith(_MIXER), frozenset(file.tensors)
+        if kinds[mixer][names] == 1 and kinds[not mixer][names]:
+            expected = "the tensors of a mixer" if mixer else "the tensors of a layer beside its mixer"
+            yield _layers(str(root / name), expected, f"those of the other: {', '.join(sorted(names)[:_SHOWN])}")
 
 
 def _layers(where: str, expected: str, found: str) -> CorruptError:
@@ -156,6 +172,18 @@ def zero_files(files: ExportFiles) -> Iterator[Path]:
         start = min((info.begin for info in file.tensors.values()), default=file.size)
         if name != HEAD_FILE and start < file.size and holds_zeros_alone(file.path, start):
             yield file.path
+
+
+def nonfinite_tensors(files: ExportFiles) -> Iterator[tuple[Path, str, int, int]]:
+    """Yield (file, tensor, how many, flat index of the first) where values are not finite; the head is not read.
+
+    Every floating tensor is read whole: of a quantized layer these are tables, scales and gains.
+    """
+    for name, file in files.files.items():
+        for tensor, info in sorted(file.tensors.items()) if name != HEAD_FILE else ():
+            bad = find_nonfinite(file.array(tensor)) if info.dtype in DTYPES else None
+            if bad is not None:
+                yield file.path, tensor, *bad
 
 
 def build_faults(root: Path, entries: Sequence[Entry], packages: Sequence[str]) -> list[ForgepackError]:

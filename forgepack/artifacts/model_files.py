@@ -18,6 +18,7 @@ from forgepack.artifacts.plain_files import file_faults
 from forgepack.artifacts.tokenizer import MERGE_STEP, TOKENIZER_CONFIG, Tokenizer
 from forgepack.canonical import digest_json, digest_runs, parse_object
 from forgepack.errors import CorruptError, ForgepackError
+from forgepack.profile import TargetPin
 
 ADDED, VOCAB, MERGES = "added_tokens.json", "vocab.json", "merges.txt"
 SPECIAL, GENERATION = "special_tokens_map.json", "generation_config.json"
@@ -233,6 +234,30 @@ def special_disagreements(files: ModelFiles, tokenizer: Tokenizer) -> Iterator[D
             yield Disagreement(file=name, path=key, expected="a token of tokenizer.json", found=f"{text!r:.80}")
 
 
+def token_role_disagreements(
+    files: ModelFiles, tokenizer: Tokenizer, *, ends: tuple[int, ...], mask: str
+) -> Iterator[Disagreement]:
+    """Yield end and mask tokens of special_tokens_map.json and tokenizer_config.json that are not the pair's."""
+    texts: set[Any] = {tokenizer.tokens.get(number) for number in ends}
+    allowed = {"eos_token": texts, "mask_token": {mask}}
+    for name, key, text in special_tokens(files):
+        if type(text) is str and text not in allowed.get(key, {text}):
+            expected = " or ".join(sorted(f"{one!r:.80}" for one in allowed[key] if one is not None))
+            yield Disagreement(file=name, path=key, expected=expected, found=f"{text!r:.80}")
+
+
+def flag_disagreements(files: ModelFiles, tokenizer: Tokenizer) -> Iterator[Disagreement]:
+    """Yield added tokens that added_tokens_decoder treats otherwise than tokenizer.json, where both state how."""
+    decoder = files.raw.get(TOKENIZER_CONFIG, {}).get("added_tokens_decoder")
+    for key, entry in decoder.items() if isinstance(decoder, Mapping) else ():
+        known = tokenizer.flags.get(int(key), {}) if key.isascii() and key.isdigit() and len(key) < 12 else {}
+        for flag, expected in sorted(known.items()):
+            if isinstance(entry, Mapping) and flag in entry and entry[flag] is not expected:
+                path = f"added_tokens_decoder.{key}.{flag}"
+                found = f"{entry[flag]!r:.40}"
+                yield Disagreement(file=TOKENIZER_CONFIG, path=path, expected=f"{expected}", found=found)
+
+
 def role_disagreements(files: ModelFiles) -> Iterator[Disagreement]:
     """Yield roles, as the end token, to which special_tokens_map.json and tokenizer_config.json give two tokens."""
     stated: dict[tuple[str, str], Any] = {(name, key): text for name, key, text in special_tokens(files)}
@@ -248,13 +273,15 @@ def generation_disagreements(
 ) -> Iterator[Disagreement]:
     """Yield ids of generation_config.json that are not the pair's.
 
-    End tokens are among ``ends``, other ids below ``used``, the number of ids that decode; where ``config`` states
-    the same id it is the same.
+    End tokens, where they are stated, are one or more of ``ends``, other ids below ``used``, the number of ids that
+    decode; where ``config`` states the same id it is the same.
     """
     generation = files.raw.get(GENERATION, {})
     for key in _IDS:
         value = generation.get(key)
         values = value if isinstance(value, list) else [] if value is None else [value]
+        if value == []:
+            yield _generation(key, "an id, or no such key", value)
         for number in values:
             if type(number) is not int or not 0 <= number < used:
                 yield _generation(key, f"an id below {used}, one that decodes", number)
@@ -284,10 +311,12 @@ def template_disagreements(files: ModelFiles) -> Iterator[Disagreement]:
 
 
 def disagreements(
-    files: ModelFiles, tokenizer: Tokenizer, *, rows: int, ends: tuple[int, ...], used: int, config: Mapping[str, Any]
+    files: ModelFiles, tokenizer: Tokenizer, pin: TargetPin, *, rows: int, config: Mapping[str, Any]
 ) -> Iterator[Disagreement]:
     """Yield every disagreement that is an error: ids without a row first, then what is not tokenizer.json's."""
+    ends, used, mask = pin.eos_tokens, pin.used_tokens, pin.mask_token_text
     yield from range_disagreements(files, rows)
     yield from token_disagreements(files, tokenizer)
     yield from special_disagreements(files, tokenizer)
+    yield from token_role_disagreements(files, tokenizer, ends=ends, mask=mask)
     yield from generation_disagreements(files, ends=ends, used=used, config=config)

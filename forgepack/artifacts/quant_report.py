@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.canonical import parse_object, sha256_hex
-from forgepack.document import DocumentKind
+from forgepack.document import DocumentKind, grown
 from forgepack.errors import CorruptError
 from forgepack.limits import QUANT_REPORT_BYTES
 
@@ -32,7 +32,7 @@ def traces_from_version_1(raw: Mapping[str, Any], calibration: str, held_out: st
         calibration: {"fingerprint": None, "rows_beyond_tokens": None},
         held_out: {"overlap": None, "rows_beyond_tokens": None},
     }
-    return {key: {**raw[key], **more} for key, more in unknown.items() if isinstance(raw.get(key), dict)}
+    return {key: grown(raw[key], **more) for key, more in unknown.items() if isinstance(raw.get(key), dict)}
 
 
 KIND = DocumentKind(
@@ -72,6 +72,7 @@ class QuantReport:
     calibration_mask_scale: float
     repo: str
     commit: str
+    adopted: bool
     lock_sha256: str
     model_sha256: str
     config_sha256: str
@@ -137,7 +138,8 @@ def read_quant_report(path: Path) -> QuantReport:
     from forgepack.artifacts.trace_overlap import parse_fingerprint
 
     data = read_bounded(path, MAX_BYTES)
-    raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
+    written = parse_object(data, where=str(path))
+    older, raw = KIND.is_older(written), KIND.current(written, where=str(path))
     read = _Reader(path, raw)
     read.demand(set(raw) == _KEYS, "schema", f"the keys {', '.join(sorted(_KEYS))}")
     method, size = raw["method"], read.value("output.bytes")
@@ -146,8 +148,13 @@ def read_quant_report(path: Path) -> QuantReport:
     read.demand(isinstance(raw["matrices"], dict), "matrices", "an object")
     bound = read.value("inputs.calibration.bound")
     read.demand(isinstance(bound, bool), "inputs.calibration.bound", "true or false")
-    calibrated = parse_fingerprint(read.value(_FINGERPRINT))
-    read.demand(read.value(_FINGERPRINT) is None or calibrated is not None, _FINGERPRINT, "a fingerprint or null")
+    adopted = read.value("inputs.checkpoint.adopted")
+    read.demand(isinstance(adopted, bool), "inputs.checkpoint.adopted", "true or false")
+    stated = read.value(_FINGERPRINT)
+    calibrated = parse_fingerprint(stated)
+    read.demand((older and stated is None) or calibrated is not None, _FINGERPRINT, "a fingerprint")
+    if not older:
+        read.demand(isinstance(read.value("inputs.held_out.overlap"), dict), "inputs.held_out.overlap", "an object")
     return QuantReport(
         path=path,
         raw=raw,
@@ -160,6 +167,7 @@ def read_quant_report(path: Path) -> QuantReport:
         calibration_mask_scale=read.scale("recipe.mask_scale.calibration"),
         repo=read.text("inputs.checkpoint.repo"),
         commit=read.text("inputs.checkpoint.commit"),
+        adopted=adopted,
         lock_sha256=read.digest("inputs.checkpoint.lock_sha256"),
         model_sha256=read.digest("inputs.checkpoint.model_sha256"),
         config_sha256=read.digest("inputs.checkpoint.config_sha256"),

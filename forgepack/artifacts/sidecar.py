@@ -15,7 +15,7 @@ from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.quant_report import traces_from_version_1
 from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import parse_object, sha256_hex
-from forgepack.document import DocumentKind
+from forgepack.document import DocumentKind, grown
 from forgepack.errors import CorruptError
 from forgepack.limits import SIDECAR_BYTES
 
@@ -33,7 +33,7 @@ def _from_version_1(binding: dict[str, Any]) -> dict[str, Any]:
 
 def with_model_files(target: dict[str, Any]) -> dict[str, Any]:
     """Return the record of a target as it was before files of model/ were bound by it, with null for them."""
-    return {"model_files": None, **target}
+    return grown(target, model_files=None)
 
 
 KIND = DocumentKind(

@@ -43,7 +43,8 @@ class Tokenizer:
     """A tokenizer by meaning: ``tokens`` maps id to text, added tokens included.
 
     ``id_digests`` are those of the texts in the order of their ids, a run of ``ID_STEP`` ids each; ``merges`` those
-    of the merges' parts, a run of ``MERGE_STEP`` parts each. ``added`` are the ids of added tokens.
+    of the merges' parts, a run of ``MERGE_STEP`` parts each. ``added`` are the ids of added tokens, ``flags`` what is
+    stated of how each is found in a text and left out of one.
     """
 
     files: TokenizerFiles
@@ -51,6 +52,7 @@ class Tokenizer:
     tokens: Mapping[int, str]
     id_digests: tuple[str, ...]
     added: frozenset[int]
+    flags: Mapping[int, Mapping[str, bool]]
     merges: tuple[str, ...]
     merge_count: int
 
@@ -93,6 +95,7 @@ def read_tokenizer(folder: Path) -> Tokenizer:
         tokens=tokens,
         id_digests=shortened(runs),
         added=frozenset(entry["id"] for entry in raw.get("added_tokens", [])),
+        flags={entry["id"]: _flags(entry) for entry in raw.get("added_tokens", [])},
         merges=merges,
         merge_count=len(parts) // 2,
     )
@@ -107,6 +110,10 @@ def _files(folder: Path, sha256: str) -> TokenizerFiles:
     template, settings = _settings(folder)
     path = folder / TOKENIZER_FILE
     return TokenizerFiles(path=path, sha256=sha256, template_sha256=template, settings_sha256=settings)
+
+
+def _flags(entry: Mapping[str, Any]) -> dict[str, bool]:
+    return {key: value for key, value in entry.items() if type(value) is bool}
 
 
 def _tokens(path: Path, raw: Mapping[str, Any]) -> dict[int, str]:

@@ -26,6 +26,7 @@ from forgepack.emit.constant_spec import Array, Sources
 from forgepack.emit.describe import Note, describe_checkpoint, describe_quantization, describe_target, gather
 from forgepack.emit.table import MASK_ROW, MASK_SCALE
 from forgepack.errors import IdentityError, MissingError
+from forgepack.geometry import lut_matrices
 from forgepack.profile import Profile
 from forgepack.quantize.fidelity import compare_matrices, compared_bytes, matrices_of
 
@@ -145,16 +146,15 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
 
 
 def _check_model_files(target: Target, profile: Profile) -> None:
-    """Demand that the files of model/ agree with the tokenizer: rules TOK021 and TOK022, which need all of it."""
+    """Demand that the files of model/ agree with the tokenizer: those rules of area TOK that need all of it."""
     geometry, pin = profile.geometry, profile.target
     names = tuple(name for name in MODEL_FILES if os.path.lexists(target.paths.model / name))
     files, _ = read_model_files(target.paths.model, names)
     for one in disagreements(
         files,
         target.tokenizer,
+        pin,
         rows=geometry.vocab,
-        ends=pin.eos_tokens,
-        used=pin.used_tokens,
         config=target.config.stated,
     ):
         what = f"{one.file} does not agree with the target's other files"
@@ -194,7 +194,8 @@ def _check_source(inputs: EmitInputs, note: Note | None) -> None:
     matrices = matrices_of(quant.tensors, checkpoint.weights, quant.geometry, plain=plain)
     wrong = [one for one in compare_matrices(matrices, note=note or (lambda _: None)) if not one.loose]
     if wrong:
-        first, kinds = wrong[0], {"WGT031" if one.tensor.endswith(".int8") else "WGT030" for one in wrong}
+        lut4 = lut_matrices(quant.geometry)
+        first, kinds = wrong[0], {f"WGT03{int(one.tensor.rpartition('.')[0] not in lut4)}" for one in wrong}
         more = f", and {len(wrong) - 1} more tensors" if len(wrong) > 1 else ""
         raise _foreign(
             f"{' and '.join(sorted(kinds))}: the quantized matrices are not made of this checkpoint",

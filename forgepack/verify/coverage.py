@@ -107,7 +107,7 @@ FILES: tuple[Covered, ...] = (
     Covered(pattern=r"export/lm_head\.safetensors", judged=("HEAD008", "HEAD001", "CTR023"), bound=_TARGET),
     Covered(
         pattern=r"export/layer_\d+(_mixer)?\.safetensors",
-        judged=("CTR023", "CTR024", "PKG038", "PKG040", "PKG041", "FMT014"),
+        judged=("CTR023", "CTR024", "PKG038", "PKG040", "PKG041", "PKG060", "FMT014"),
         bound=_TARGET,
         reason="names, header and digest are judged: what a layer's tensors mean is not",
     ),
@@ -173,13 +173,22 @@ SOURCES_LISTED: dict[str, frozenset[str]] = {
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _compiled(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    return re.compile(pattern, flags)
 
 
 def covering(path: str) -> Covered:
     """Return the first line of ``FILES`` that matches a path as reports show it; there always is one."""
     return next(line for line in FILES if _compiled(line.pattern).fullmatch(path))
+
+
+def is_known_in_another_case(path: str) -> bool:
+    """Say whether a path is another's where case is not told apart: of a file that rules judge under its own name.
+
+    What a package is called is its manifest's to say: any case is its own.
+    """
+    known = next(line for line in FILES if _compiled(line.pattern, re.IGNORECASE).fullmatch(path))
+    return bool(known.judged) and known is not covering(path) and ".aimodel" not in path
 
 
 def by_tools(path: str) -> Covered | None:

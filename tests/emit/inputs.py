@@ -22,6 +22,7 @@ from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.target_assets import HeadWeights, author_chunk_standin, author_head_package
 from forgepack.emit.inputs import EmitInputs
 from forgepack.profile import Profile, parse_profile
+from forgepack.quantize.recipe import Options, recipe_json
 from forgepack.verify.emission import InputPaths, open_inputs
 from tests.emit.synthetic import Array, Weights, make_weights, rng
 from tests.verify.factory import write_layer
@@ -209,7 +210,7 @@ def write_quant(pair: Pair, **changes: Any) -> None:
         "tool": {"name": "forgepack", "version": "0"},
         "profile": {"name": pair.profile.name, "sha256": pair.profile.digest},
         "method": "gptq",
-        "recipe": {"variant": "lut4_gptq", "mask_scale": {"calibration": 0.7, "deployment": 0.7}},
+        "recipe": recipe_json(Options(), pair.profile),
         "inputs": {
             "checkpoint": {
                 "repo": lock.repo,

@@ -19,6 +19,7 @@ from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.canonical import dump_canonical
 from forgepack.geometry import Geometry, checkpoint_tensors, codebook_tensors, quant_tensors
 from forgepack.profile import Profile, parse_profile
+from forgepack.quantize.recipe import Options, recipe_json
 from tests.rounded import round_plainly
 
 EXPORT = "tiny_lr64mix"
@@ -189,7 +190,7 @@ def report_quant(root: Path, checkpoint: Path, target: Path, profile: Profile) -
         "tool": {"name": "forgepack", "version": "0"},
         "profile": {"name": profile.name, "sha256": profile.digest},
         "method": "gptq",
-        "recipe": {"variant": "lut4_gptq", "mask_scale": {"calibration": 0.7, "deployment": 0.7}},
+        "recipe": recipe_json(Options(), profile),
         "inputs": {
             "checkpoint": {
                 "repo": lock.repo,

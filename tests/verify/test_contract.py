@@ -176,6 +176,11 @@ CASES = [
         change=put(TARGET_CONFIG, "text_config", "eos_token_id", value=[40, 7]),
         roots=("VOC005",),
     ),
+    Case(
+        name="no end token at all",
+        change=put(TARGET_CONFIG, "text_config", "eos_token_id", value=[]),
+        roots=("VOC005",),
+    ),
     # sources
     Case(
         name="moved commit in the sidecar",
@@ -417,6 +422,6 @@ def test_an_unknown_version_of_the_manifest_is_a_note(pair: Path) -> None:
 
 def test_end_tokens_of_the_drafter(pair: Path) -> None:
     """Other end tokens in the drafter's config are a warning; any of the target's pass, one or several."""
-    for value, status in ((5, "fail"), ([40, 5], "fail"), ("40", "fail"), (41, "pass"), ([41, 40], "pass")):
+    for value, status in ((5, "fail"), ([40, 5], "fail"), ("40", "fail"), ([], "fail"), (41, "pass"), ([41], "pass")):
         put(CONFIG, "eos_token_id", value=value)(pair)
         assert status == check_of(verified(pair), "VOC010").status

@@ -19,7 +19,7 @@ from forgepack.canonical import dump_canonical
 from forgepack.cli.main import run
 from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 from tests.verify.factory import EXPORT, tiny_profile
-from tests.verify.sabotage import MANIFEST, TARGET_CONFIG, both, bytes_of, edit, put, remove, tensor, write
+from tests.verify.sabotage import MANIFEST, TARGET_CONFIG, both, bytes_of, drop, edit, put, remove, tensor, write
 
 CHUNK = "target/coreai/chunk_L00-03.aimodel"
 QUANT = "quant/drafter_quant.safetensors"
@@ -91,6 +91,18 @@ REFUSED: dict[str, tuple[Change, str]] = {
         edit("quant/report.json", lambda raw: raw["recipe"].update(variant="lut4_other")),
         "SRC012",
     ),
+    "fetched by the lock, adopted by the report": (
+        edit("quant/report.json", lambda raw: raw["inputs"]["checkpoint"].update(adopted=True)),
+        "SRC013",
+    ),
+    "a report of today under the older version": (
+        put("quant/report.json", "schema", value="forgepack.quant_report/1"),
+        "SRC010",
+    ),
+    "no word of held-out sequences": (drop("quant/report.json", "inputs", "held_out"), "SRC010"),
+    "another damping": (put("quant/report.json", "recipe", "gptq", "damping", value=0.05), "SRC012"),
+    "a step that this recipe has not": (put("quant/report.json", "recipe", "smoothing", value=0.5), "SRC012"),
+    "no recipe of the integers": (drop("quant/report.json", "recipe", "int8"), "SRC012"),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.verify.factory import EXPORT
 from tests.verify.running import by_name, check_of, explain_all, failed, refuse, roots, told, verified
 from tests.verify.sabotage import (
     CONFIG,
@@ -141,6 +142,12 @@ CASES = [
     Case(name="folder in place", change=both(remove(CONFIG), lambda r: (r / CONFIG).mkdir()), roots=("PATH003",)),
     Case(name="case collision of a Unicode form", change=_two_forms, roots=("PATH004", "PKG010")),
     Case(name="case collision", change=write("drafter/License", b"x"), roots=("PATH004", "PKG010")),
+    Case(name="a known name in another case", change=write("target/model/Vocab.json", b"{}"), roots=("PATH004",)),
+    Case(
+        name="an index in another case",
+        change=write(f"target/export/{EXPORT}/Model.safetensors.index.json", b'{"weight_map": {}}'),
+        roots=("PATH004",),
+    ),
     Case(name="reserved name", change=write("drafter/con.md", b"x"), roots=("PATH005",)),
     Case(name="control in a name", change=write("drafter/a\x1b[2J.md", b"x"), roots=("PATH005",)),
     Case(name="mark in a name", change=write("drafter/a\u202eb.md", b"x"), roots=("PATH005",)),

@@ -101,6 +101,11 @@ CASES = [
         change=put(SIDECAR, BOUND, "quantization", "method", value="rtn"),
         roots=("SRC020",),
     ),
+    Case(
+        name="another damping by the sidecar",
+        change=put(SIDECAR, BOUND, "quantization", "recipe", "gptq", "damping", value=0.05),
+        roots=("SRC020",),
+    ),
     Case(name="a file of the record", change=edit(RECORD, _of_the_record), depth="hash", roots=("SRC022",)),
 ]
 

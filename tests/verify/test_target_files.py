@@ -47,6 +47,21 @@ def _zeros(root: Path) -> None:
         out.write("input_layernorm", np.zeros(16, np.float16))
 
 
+def _not_finite(root: Path) -> None:
+    gain = np.r_[np.float16("nan"), np.linspace(0.9, 1.1, 15).astype(np.float16)]
+    with SafetensorsWriter(root / LAYER, {"input_layernorm": ("F16", (16,))}, {}) as out:
+        out.write("input_layernorm", gain)
+
+
+def _mixers_tensors(root: Path) -> None:
+    """Exchange a layer's two files in an export whose layers and mixers have tensors of other names."""
+    for path in sorted((root / FOLDER).glob("layer_*.safetensors")):
+        name = "mixer" if path.stem.endswith("_mixer") is (path.stem[6:8] != "03") else "layer"
+        seed = np.random.default_rng(int(path.stem[6:8]) * 2 + (name == "mixer"))
+        with SafetensorsWriter(path, {name: ("F16", (16,))}, {}) as out:
+            out.write(name, seed.normal(1, 0.1, 16).astype(np.float16))
+
+
 def _empty_header(root: Path) -> None:
     (root / LAYER).write_bytes((2).to_bytes(8, "little") + b"{}")
 
@@ -66,6 +81,8 @@ SPOILED = [
     Spoiled(name="no tensor", change=_empty_header, rule="PKG038"),
     Spoiled(name="copy of another layer", change=_copy, rule="PKG040"),
     Spoiled(name="zeros", change=_zeros, rule="PKG041"),
+    Spoiled(name="one NaN", change=_not_finite, rule="PKG060"),
+    Spoiled(name="a mixer's tensors", change=_mixers_tensors, rule="PKG038"),
     Spoiled(name="layer beyond the last", change=_stray("layer_99.safetensors"), rule="PKG038"),
     Spoiled(name="layer just beyond", change=_stray("layer_08.safetensors"), rule="PKG038"),
     Spoiled(name="another spelling", change=_stray("layer_3.safetensors"), rule="PKG038"),
@@ -144,6 +161,15 @@ def judged(root: Path, ident: str) -> Check:
     return evaluate(find_rule(ident), Pair(sources, tiny_profile(), Depth.LINEAGE), [])
 
 
+def test_a_chunk_under_another_name_is_warned_of(pair: Path) -> None:
+    """Two packages with one program: one of them computes the wrong layers, or is a stand-in."""
+    first, other = sorted((pair / "target/coreai").glob("chunk_*.aimodel"))[:2]
+    assert "pass" == check_of(verified(pair, "hash"), "PKG061").status
+    shutil.copytree(first, other, dirs_exist_ok=True)
+    check = check_of(verified(pair, "hash"), "PKG061")
+    assert ("fail", "warning") == (check.status, check.severity)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreeing:
     """A file of model/ that does not agree with another, and the rule that says which two."""
@@ -203,6 +229,19 @@ DISAGREEING = [
         change=lambda r: r.update(pad_token="<|x|>"),
         rule="TOK022",
     ),
+    Disagreeing(
+        name="end of the settings",
+        file=SETTINGS,
+        change=lambda r: r.update(eos_token="<|s43|>"),
+        rule="CTR100",
+    ),
+    Disagreeing(
+        name="mask of the map",
+        file=SPECIAL,
+        change=lambda r: r.update(mask_token={"content": "<|s40|>"}),
+        rule="CTR100",
+    ),
+    Disagreeing(name="no end at all", file=GENERATED, change=lambda r: r.update(eos_token_id=[]), rule="TOK024"),
     Disagreeing(name="foreign end", file=GENERATED, change=lambda r: r.update(eos_token_id=5), rule="TOK024"),
     Disagreeing(
         name="one foreign end of two",
@@ -232,6 +271,14 @@ def test_files_that_disagree_are_refused_by_both(full_pair: Path, tmp_path: Path
     assert one.file in str(caught.value)
 
 
+@pytest.mark.parametrize("flag", ["special", "lstrip", "normalized"])
+def test_added_tokens_that_are_treated_otherwise_are_warned_of(full_pair: Path, tmp_path: Path, flag: str) -> None:
+    """What both files state of one token agrees; what one of them leaves out is no disagreement."""
+    root = Path(shutil.copytree(full_pair, tmp_path / "pair"))
+    put(f"target/model/{SETTINGS}", "added_tokens_decoder", "42", flag, value=False)(root)
+    assert ("fail" if flag == "special" else "pass") == judged(root, "CTR101").status
+
+
 @pytest.mark.parametrize(
     ("text", "rule"),
     [("#version: 0.2\nc d\na b\na e\n", "TOK021"), ("a b\n", "TOK021"), ("", "TOK020"), ("a b c\n", "TOK020")],
@@ -249,7 +296,7 @@ def test_a_target_with_all_its_files_passes(full_pair: Path) -> None:
     """Qwen's layout is no fault: added tokens repeated, not in vocab.json; several end tokens; tokens as objects."""
     report = verified(full_pair, "hash", strict=True)
     assert "pass" == report.verdict, explain_all(report)
-    for ident in ("TOK020", "TOK021", "TOK022", "TOK023", "TOK024", "TOK025"):
+    for ident in ("TOK020", "TOK021", "TOK022", "TOK023", "TOK024", "TOK025", "CTR100", "CTR101"):
         assert "pass" == judged(full_pair, ident).status, told(report, ident)
     assert "tokenizer.model" in told(report, "CTR083")
     assert "bound, not read" in told(report, "CTR083")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from forgepack.profile import load_profile
+from forgepack.verify.compare import lookup
 from forgepack.verify.engine import verify
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
-from tests.verify.running import check_of, explain_all, roots, told
+from tests.verify.emission import forge_binding
+from tests.verify.running import check_of, explain_all, roots, told, verified
 
 COMPAT = Path(__file__).parents[2] / "fixtures/compat/0.1.0"
 LAYER = "export/tiny_lr64mix/layer_03.safetensors"
@@ -31,6 +36,28 @@ def test_what_version_1_could_not_bind_is_a_note(tmp_path: Path) -> None:
     text = told(report, "CTR084")
     assert "layer_03.safetensors" in text
     assert "model/added_tokens.json" in text
+
+
+@pytest.mark.parametrize("path", ["target.model_files", "quantization.calibration.traces.fingerprint"])
+def test_a_claim_of_version_1_frees_from_nothing(pair: Path, path: str) -> None:
+    """A binding with fields of today's version is not taken for one of version 1, whichever of them it keeps."""
+
+    def older(bound: dict[str, Any]) -> None:
+        *parents, key = path.split(".")
+        node, value = bound, lookup(bound, path)
+        bound["schema"] = "forgepack.sidecar/1"
+        bound["target"].pop("model_files", None)
+        for side in ("traces", "held_out"):
+            for name in ("fingerprint", "overlap", "rows_beyond_tokens"):
+                bound["quantization"]["calibration"][side].pop(name, None)
+        for parent in parents:
+            node = node[parent]
+        node[key] = value
+
+    forge_binding(pair, older)
+    report = verified(pair)
+    assert ["CTR001"] == roots(report), explain_all(report)
+    assert path.rpartition(".")[2] in told(report, "CTR001")
 
 
 def test_what_version_1_did_bind_is_judged(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forgepack.artifacts.export import equal_layers, zero_files
+from forgepack.artifacts.aimodel import PROGRAM_FILE
+from forgepack.artifacts.export import equal_layers, nonfinite_tensors, zero_files
 from forgepack.verify.compare import differing
 from forgepack.verify.coverage import SOURCES_LISTED, by_tools
 from forgepack.verify.faults import reported
@@ -85,6 +86,47 @@ def zeros(pair: Pair) -> Iterator[Finding]:
         return  # of its weights the headers came alone
     for path in zero_files(pair.export_files.value):
         yield differing("data of the file", pair.place(path), expected="weights", found="zeros alone")
+
+
+@rule(
+    "PKG060",
+    title="no value of the export's layers is NaN or infinite",
+    why="one such value spreads over all that the layer computes, and no header tells it",
+    remedy=_EXPORT,
+    depth="hash",
+    needs=("export_files",),
+    after=("FMT", "PKG041"),
+    since=2,
+    closes="a layer of NaN passed",
+)
+def finite(pair: Pair) -> Iterator[Finding]:
+    """Every floating value of the layers' files is finite; on the hub nobody looks."""
+    if "hub" in pair.sources.named:
+        return
+    for path, tensor, count, first in nonfinite_tensors(pair.export_files.value):
+        found = f"{count} values, first at flat index {first}"
+        yield differing(tensor, pair.place(path, tensor), expected="finite values", found=found)
+
+
+@rule(
+    "PKG061",
+    title="no two packages of the target's build hold the same program",
+    why="a copy under another chunk's name computes that chunk's layers twice, and its own never",
+    remedy="restore the build from the target's release, or build the target again",
+    severity="warning",
+    depth="hash",
+    needs=("manifest", "digests"),
+    after=("CTR087", "PKG013", "TAP011"),
+    since=2,
+)
+def same_programs(pair: Pair) -> Iterator[Finding]:
+    """The program's SHA-256 of each package that the manifest names is its own, but for stand-ins without weights."""
+    manifest, root = pair.manifest.value, pair.sources.target.build
+    programs = {name: root / name / PROGRAM_FILE for name in (manifest.head_file, *(c.file for c in manifest.chunks))}
+    known = {name: pair.digests.value.get(path) for name, path in programs.items()}
+    for first, other in equal_layers({name: digest.sha256 for name, digest in known.items() if digest is not None}):
+        where = pair.place(programs[other])
+        yield differing("program of the build", where, expected="a program of its own", found=f"that of {first}")
 
 
 @rule(

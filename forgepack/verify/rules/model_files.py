@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from forgepack.artifacts.model_files import (
     Disagreement,
+    flag_disagreements,
     generation_disagreements,
     range_disagreements,
     role_disagreements,
     special_disagreements,
     template_disagreements,
     token_disagreements,
+    token_role_disagreements,
 )
 from forgepack.artifacts.tokenizer import TOKENIZER_FILE
 from forgepack.verify.compare import differing
@@ -133,3 +135,39 @@ def generation(pair: Pair) -> Iterator[Finding]:
 def one_template(pair: Pair) -> Iterator[Finding]:
     """chat_template.jinja, chat_template.json and tokenizer_config.json, those that state a template, state one."""
     return _told(pair, template_disagreements(pair.model_files.value), other="")
+
+
+@rule(
+    "CTR100",
+    title="files of model/ that name an end or mask token name the pair's",
+    why="a server that takes its end from the tokenizer's settings runs past the pair's end tokens, or stops early",
+    remedy=_REMEDY,
+    depth="lineage",
+    needs=("model_files", "tokenizer"),
+    after=("TOK001", "TOK004", "TOK022"),
+    since=2,
+    closes="a tokenizer_config.json whose end or mask token is another token passed",
+)
+def token_roles(pair: Pair) -> Iterator[Finding]:
+    """eos_token is the text of one of the profile's end tokens, mask_token that of its mask, where stated."""
+    pin = pair.profile.target
+    found = token_role_disagreements(
+        pair.model_files.value, pair.tokenizer.value, ends=pin.eos_tokens, mask=pin.mask_token_text
+    )
+    return _told(pair, found, other="")
+
+
+@rule(
+    "CTR101",
+    title="added tokens are treated alike in tokenizer.json and tokenizer_config.json",
+    why="a token that one file strips or skips and the other keeps gives one text two lists of ids",
+    remedy=_REMEDY,
+    severity="warning",
+    depth="lineage",
+    needs=("model_files", "tokenizer"),
+    after=("TOK001", "TOK004", "TOK021"),
+    since=2,
+)
+def token_flags(pair: Pair) -> Iterator[Finding]:
+    """special, normalized, lstrip, rstrip and single_word agree where both files state them of one token."""
+    return _told(pair, flag_disagreements(pair.model_files.value, pair.tokenizer.value))

@@ -8,6 +8,7 @@ from typing import Any
 from forgepack.verify.binding import against, bound, leaves, must_state, stated_at
 from forgepack.verify.compare import differing, lookup
 from forgepack.verify.layout import CONFIG_FILE, LICENCE_FILE, NOTICE_FILE, SOURCE_FILE
+from forgepack.verify.recipe import recipe_differences
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -115,10 +116,14 @@ def describe_report(raw: Mapping[str, Any], sha256: str) -> dict[str, Any]:
     needs=("binding",),
 )
 def bound_recipe(pair: Pair) -> Iterator[Finding]:
-    """Variant, method and profile of the quantization that the sidecar states are the profile's."""
+    """Variant, method, recipe and profile of the quantization that the sidecar states are the profile's."""
     yield from must_state(pair, "quantization.variant", pair.profile.recipe.variant)
     yield from must_state(pair, "quantization.method", "gptq")
     yield from must_state(pair, "quantization.profile_sha256", pair.profile.digest)
+    method, recipe = (bound(pair, f"quantization.{key}") for key in ("method", "recipe"))
+    for path, expected, found in recipe_differences(pair.profile, method, recipe):
+        where = stated_at(pair, f"quantization.{path}")
+        yield differing(f"quantization.{path}", where, expected=expected, found=found)
 
 
 @rule(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from forgepack.artifacts.tree import JUNK, Entry, collisions, unsafe_reason
 from forgepack.escaping import told_apart
+from forgepack.verify.coverage import is_known_in_another_case
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -108,7 +109,7 @@ def special_files(pair: Pair) -> Iterator[Finding]:
     over=_TREES,
 )
 def name_collisions(pair: Pair) -> Iterator[Finding]:
-    """Names below each part stay distinct under case folding and Unicode normalization."""
+    """Names below each part, and those that tools look for, stay distinct under case folding and normalization."""
     yield from reported(pair, "PATH004")
     by_root: dict[Path, list[str]] = {}
     for root, entry in _entries(pair):
@@ -119,6 +120,13 @@ def name_collisions(pair: Pair) -> Iterator[Finding]:
             found, message = f"collides with '{other}'", "" if name == second else f"this one is '{name}'"
             expected = "a name of its own"
             yield Finding(subject=place, expected=expected, found=found, where=place, message=message)
+        for place in sorted(pair.place(root / path) for path in paths):
+            if is_known_in_another_case(place):
+                expected, found = (
+                    "the file's own spelling, or another name",
+                    "the name of a known file in another case",
+                )
+                yield Finding(subject=place, expected=expected, found=found, where=place)
 
 
 @rule(

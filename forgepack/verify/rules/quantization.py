@@ -8,11 +8,13 @@ from forgepack.artifacts.trace_overlap import parse_fingerprint
 from forgepack.verify.binding import bound, stated_at
 from forgepack.verify.compare import differing, same
 from forgepack.verify.faults import reported
+from forgepack.verify.recipe import recipe_differences
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
 
 _FINGERPRINT = "quantization.calibration.traces.fingerprint"
+_OVERLAP = "quantization.calibration.held_out.overlap"
 
 
 @rule(
@@ -54,7 +56,7 @@ def quant_output(pair: Pair) -> Iterator[Finding]:
     needs=("quant_report",),
 )
 def quant_recipe(pair: Pair) -> Iterator[Finding]:
-    """Method, variant, deployed mask scale, name and state of the profile in report.json are the profile's."""
+    """Method, recipe, deployed mask scale, name and state of the profile in report.json are the profile's."""
     report, profile = pair.quant_report.value, pair.profile
     stated = {
         "method": ("gptq", report.method),
@@ -68,6 +70,9 @@ def quant_recipe(pair: Pair) -> Iterator[Finding]:
             message = f"it is of another profile: --profile {found}" if path == "profile.name" else ""
             where = pair.place(report.path, path)
             yield differing(f"{path} of the report", where, expected=expected, found=found, message=message)
+    for path, expected, found in recipe_differences(profile, report.method, report.raw["recipe"]):
+        where = pair.place(report.path, path)
+        yield differing(f"{path} of the report", where, expected=expected, found=found)
 
 
 @rule(
@@ -82,12 +87,13 @@ def quant_recipe(pair: Pair) -> Iterator[Finding]:
     ),
 )
 def quant_checkpoint(pair: Pair) -> Iterator[Finding]:
-    """Repository, commit, lock, weights and config that report.json states are those of the checkpoint."""
+    """Repository, commit, lock, adoption, weights and config in report.json are those of the checkpoint."""
     report, lock = pair.quant_report.value, pair.lock.value
     model, config = lock.file("model.safetensors"), lock.file("config.json")
     stated = {
         "repo": (lock.repo, report.repo),
         "commit": (lock.commit, report.commit),
+        "adopted": (lock.adopted, report.adopted),
         "lock_sha256": (lock.digest, report.lock_sha256),
         "model_sha256": (None if model is None else model.sha256, report.model_sha256),
         "config_sha256": (None if config is None else config.sha256, report.config_sha256),
@@ -156,11 +162,11 @@ def traces_bound(pair: Pair) -> Iterator[Finding]:
     since=2,
 )
 def calibration_known(pair: Pair) -> Iterator[Finding]:
-    """The calibration's traces are bound with a fingerprint of their sequences, which version 1 did not write."""
-    if bound(pair, _FINGERPRINT) is None:
-        yield differing(
-            "calibration's sequences", stated_at(pair, _FINGERPRINT), expected="a fingerprint", found=None
-        )
+    """The traces are bound with a fingerprint and what held-out shares with it, which version 1 did not write."""
+    told = ((_FINGERPRINT, "calibration's sequences", "a fingerprint"), (_OVERLAP, "held-out's share", "an overlap"))
+    for path, subject, expected in told:
+        if bound(pair, path) is None:
+            yield differing(subject, stated_at(pair, path), expected=expected, found=None)
 
 
 @rule(
@@ -179,7 +185,7 @@ def held_out_apart(pair: Pair) -> Iterator[Finding]:
         where, expected = stated_at(pair, _FINGERPRINT), "a fingerprint of this version"
         yield differing("calibration's sequences", where, expected=expected, found=stated)
     for key in ("equal", "copied"):
-        path = f"quantization.calibration.held_out.overlap.{key}"
+        path = f"{_OVERLAP}.{key}"
         count = bound(pair, path)
         if count is not None and not same(count, 0):
             yield differing(f"{key} held-out sequences", stated_at(pair, path), expected=0, found=count)

@@ -100,6 +100,7 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
         "PKG040",
         "PKG041",
         "PKG043",
+        "PKG060",
         "FMT01",
     ),
 )

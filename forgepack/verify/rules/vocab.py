@@ -131,9 +131,10 @@ def mask_text(pair: Pair) -> Iterator[Finding]:
     needs=("target_config",),
 )
 def end_tokens(pair: Pair) -> Iterator[Finding]:
-    """The end tokens of the target's config, where it states any, are among the profile's."""
+    """The end tokens of the target's config, where it states them, are among the profile's, and there is one."""
     config, expected = pair.target_config.value, pair.profile.target.eos_tokens
-    if not set(config.eos_tokens) <= set(expected):
+    none = config.stated.get("eos_token_id") == []
+    if none or not set(config.eos_tokens) <= set(expected):
         where = pair.place(config.path, "eos_token_id")
         yield differing("end tokens", where, expected=sorted(expected), found=sorted(config.eos_tokens))
 
@@ -148,8 +149,10 @@ def end_tokens(pair: Pair) -> Iterator[Finding]:
     since=2,
 )
 def drafter_end_tokens(pair: Pair) -> Iterator[Finding]:
-    """eos_token_id of the drafter's config, where it is stated, names end tokens of the profile alone."""
+    """eos_token_id of the drafter's config, where it is stated, names end tokens of the profile alone, and one."""
     config, expected = pair.config.value, pair.profile.target.eos_tokens
-    if not all(type(token) is int and token in expected for token in config.eos_tokens):
+    if config.raw.get("eos_token_id") == [] or not all(
+        type(token) is int and token in expected for token in config.eos_tokens
+    ):
         where = pair.place(config.path, "eos_token_id")
         yield differing("end tokens of the drafter", where, expected=sorted(expected), found=config.eos_tokens)
