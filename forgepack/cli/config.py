@@ -8,6 +8,7 @@ line, is an error, wherever it stands.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,13 +46,17 @@ class Config:
 
 
 def find_config(named: Path | None) -> Path | None:
-    """Return the file to read: the named one, else forgepack.toml or a pyproject.toml that speaks of this tool."""
+    """Return the file to read: the named one, else forgepack.toml or a pyproject.toml that speaks of this tool.
+
+    Whatever has such a name and is no folder is read, so that a link to nowhere or a pipe is told, never passed over:
+    what the file demands may be stricter.
+    """
     if named is not None:
         if not named.is_file():
             raise UsageError("no such configuration file", where=str(named))
         return named
     for path in (Path(CONFIG_FILE), Path(PROJECT_FILE)):
-        if path.is_file() and _table(path) is not None:
+        if os.path.lexists(path) and not path.is_dir() and _table(path) is not None:
             return path
     return None
 
@@ -88,7 +93,7 @@ def _table(path: Path) -> dict[str, Any] | None:
 
 
 def _speaks_of_us(path: Path) -> bool:
-    return b"tool.forgepack" in path.read_bytes()
+    return b"tool.forgepack" in read_bounded(path)
 
 
 def _not_toml(path: Path, err: CorruptError) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from forgepack import __version__
 from forgepack.cli.common import Talk, with_talk_options
 from forgepack.cli.examples import with_examples
 from forgepack.cli.next_step import next_step, usage_error
-from forgepack.cli.outcome import drop_stdout, machine_error, open_standard_streams, use_utf8
+from forgepack.cli.outcome import drop_stdout, let_talk_fail, machine_error, open_standard_streams, use_utf8
 from forgepack.cli.variables import with_program_variables, with_variables
 from forgepack.closest import did_you_mean
 from forgepack.errors import ForgepackError, InternalError, UsageError
@@ -231,4 +231,5 @@ def _internal(err: BaseException) -> int:
 def entry() -> None:
     """Console script."""
     use_utf8()
+    let_talk_fail()
     sys.exit(run())

@@ -10,9 +10,10 @@ import errno
 import io
 import os
 import sys
-from pathlib import Path
+from typing import Any
 
-from forgepack.errors import ForgepackError, InputError, LimitError, OutputError, UnreadableError, UsageError
+from forgepack.disk.failures import has_current_folder, no_current_folder
+from forgepack.errors import ForgepackError, InputError, LimitError, OutputError, UnreadableError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
 _HANDLES = (errno.EMFILE, errno.ENFILE)
@@ -56,19 +57,11 @@ def _system_error(err: OSError) -> ForgepackError | None:
     if err.errno in _HANDLES:
         hint = "raise it: ulimit -n 1024"
         return UnreadableError("too many open files for this machine's limit", where=place, found=found, hint=hint)
-    if err.errno == errno.ENOENT and not _has_current_folder():
-        hint = "cd into a folder that is there"
-        return UsageError("the current folder no longer exists", found=found, hint=hint, code="no-cwd")
+    if err.errno == errno.ENOENT and not has_current_folder():
+        return no_current_folder(err)
     if err.errno in _UNREADABLE and place is not None:
         return UnreadableError("a file or folder can't be used", where=place, found=found, code="unreadable")
     return None
-
-
-def _has_current_folder() -> bool:
-    try:
-        return Path.cwd().is_dir()
-    except OSError:
-        return False
 
 
 def open_standard_streams() -> None:
@@ -88,6 +81,24 @@ def open_standard_streams() -> None:
             setattr(sys, name, stream)
         if name != "stdin" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+class _Talk(io.FileIO):
+    """Standard error whose writes never fail: what its disk or reader refuses is dropped, and the code stays."""
+
+    def write(self, data: Any, /) -> int:
+        """Write, or do as if; return the bytes."""
+        try:
+            return super().write(data) or 0
+        except OSError:
+            return len(data)
+
+
+def let_talk_fail() -> None:
+    """Let a stderr that can't be written (a full disk, ``ulimit -f``, a reader that has gone) change no exit code."""
+    if sys.stderr is not None:
+        binary = io.BufferedWriter(_Talk(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def drop_stdout() -> None:

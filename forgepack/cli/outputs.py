@@ -34,7 +34,8 @@ def _paths(value: object) -> Iterator[Path]:
 
 def check_out(ctx: click.Context, talk: Talk, *, name: str = "out") -> Replaced | None:
     """Refuse a folder that may not be written, and say what it replaces; the same in a dry run."""
-    replaced = check_folder(ctx.params[name], force=ctx.params["force"], inputs=named_inputs(ctx, name))
+    inputs = named_inputs(ctx, name)
+    replaced = check_folder(ctx.params[name], force=ctx.params["force"], inputs=inputs, exact=True)
     if replaced is not None:
         talk.say(f"note: {replaced.text}")
     return replaced

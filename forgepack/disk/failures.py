@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from forgepack.errors import OutputError
+from forgepack.errors import OutputError, UsageError
 
 _CAUSES: tuple[tuple[tuple[int, ...], str, str], ...] = (
     (
@@ -31,10 +31,15 @@ _CAUSES: tuple[tuple[tuple[int, ...], str, str], ...] = (
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError inside into an OutputError that names ``path``, with a code and a cure for its cause."""
+    """Turn an OSError inside into an OutputError that names ``path``, with a code and a cure for its cause.
+
+    UsageError where the current folder is gone, to which ``path`` is relative.
+    """
     try:
         yield
     except OSError as err:
+        if err.errno == errno.ENOENT and not path.is_absolute() and not has_current_folder():
+            raise no_current_folder(err) from err
         found = ((code, hint) for causes, code, hint in _CAUSES if err.errno in causes)
         code, hint = next(found, ("write-failed", "check the disk or name another place"))
         raise OutputError(
@@ -44,3 +49,17 @@ def writing(path: Path) -> Iterator[None]:
             hint=hint,
             code=code,
         ) from err
+
+
+def has_current_folder() -> bool:
+    """Say whether the folder that this process works in is still there."""
+    try:
+        return Path.cwd().is_dir()
+    except OSError:
+        return False
+
+
+def no_current_folder(err: OSError) -> UsageError:
+    """Return the error for a process whose current folder was removed."""
+    hint = "cd into a folder that is there"
+    return UsageError("the current folder no longer exists", found=err.strerror, hint=hint, code="no-cwd")

@@ -112,10 +112,16 @@ def fresh_folder(folder: Path) -> Path:
 
 
 def copy_folder(source: Path, folder: Path) -> Path:
-    """Copy the files below ``source`` into a folder of a work folder made anew, and return it."""
+    """Copy the files below ``source`` into a folder of a work folder made anew, and return it.
+
+    Modes and times are not copied: not every file system has them.
+    """
     remove_folder(folder)
     with writing(folder):
-        shutil.copytree(source, folder, copy_function=shutil.copyfile)
+        folder.mkdir()
+        for path in sorted(source.rglob("*")):
+            place = folder / path.relative_to(source)
+            place.mkdir() if path.is_dir() else shutil.copyfile(path, place)
     return folder
 
 

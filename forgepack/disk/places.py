@@ -51,8 +51,11 @@ def work_folder(out: Path) -> Path:
     return out.parent / f".{out.name}.work"
 
 
-def check_folder(out: Path, *, force: bool, inputs: Inputs) -> Replaced | None:
+def check_folder(out: Path, *, force: bool, inputs: Inputs, exact: bool = False) -> Replaced | None:
     """Raise UsageError where a folder may not be written to ``out``; return what would be replaced, if anything.
+
+    With ``exact`` the files that would be replaced must be as their record lists them: edited ones are somebody's
+    work. A build makes its own damaged results again, so it asks for names alone.
 
     A run that was killed between setting the old folder aside and putting the new one in is mended by the next one:
     what it set aside counts as standing at ``out``.
@@ -68,8 +71,9 @@ def check_folder(out: Path, *, force: bool, inputs: Inputs) -> Replaced | None:
         return None
     if not force:
         raise UsageError("the output exists", where=str(standing), hint="choose another folder, or give --force")
-    contents = _look_into(standing)
+    contents = _look_into(standing, exact=exact)
     _refuse_foreign(standing, contents)
+    _refuse_changed(standing, contents)
     what = "an empty folder" if contents.record is None else contents.record.what
     return Replaced(path=standing, what=what, files=contents.files, dropped=contents.dropped)
 
@@ -108,6 +112,8 @@ def check_file(
     input and any place inside one. A file that is there needs ``force``, unless it is empty or ``ours`` recognizes it
     as one of this tool's of the same form.
     """
+    with writing(path), suppress(FileNotFoundError, NotADirectoryError):
+        path.lstat()  # what can't be looked at, or is named too long, can't be written either
     if is_through(path):
         return
     if path.is_symlink():
@@ -125,9 +131,9 @@ def check_file(
         raise UsageError(f"the {what} exists", where=str(path), hint="choose another file, or give --force")
 
 
-def _look_into(folder: Path) -> Contents:
+def _look_into(folder: Path, *, exact: bool = False) -> Contents:
     try:
-        return look_into(folder)
+        return look_into(folder, exact=exact)
     except InputError as err:
         what = "the folder that would be replaced can't be looked into"
         raise OutputError(what, where=err.where, found=err.found or err.what, code="not-writable") from err
@@ -208,6 +214,18 @@ def _refuse_foreign(folder: Path, contents: Contents) -> None:
             found=f"{_listed(contents.foreign)}: {what} lists it",
             hint="move it away if it is of value, or name another --out; --force replaces only what forgepack made",
             code="foreign",
+        )
+
+
+def _refuse_changed(folder: Path, contents: Contents) -> None:
+    if contents.changed and contents.record is not None:
+        raise UsageError(
+            "the folder holds files that are not as forgepack wrote them",
+            where=str(folder / contents.changed[0]),
+            expected=f"the size and sha256 that its record as {contents.record.what} lists",
+            found=f"another content: {_listed(contents.changed)}",
+            hint="move the folder away if it is of value, else remove it; or name another --out",
+            code="changed",
         )
 
 

@@ -1,6 +1,6 @@
 """Which files a folder of this tool holds by its own record: what --force may replace.
 
-Names alone are taken from a record, leniently: the readers of the folder judge its content.
+Names, sizes and digests are taken from a record, leniently: the readers of the folder judge its content.
 """
 
 from __future__ import annotations
@@ -12,40 +12,56 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.tree import JUNK, walk
+from forgepack.artifacts.files import hash_file, read_bounded
+from forgepack.artifacts.tree import JUNK, Entry, walk
 from forgepack.canonical import parse_object
 from forgepack.errors import ForgepackError
 from forgepack.limits import JSON_BYTES
 
+# What people write is smaller; of what is larger the size is compared, for a release holds gigabytes.
+_HASHED = 1 << 20
 # What file managers and a hub's client drop into folders: nothing of value goes with it.
 _DROPPED = re.compile(rf"{JUNK.pattern}|^\.cache/huggingface(/|$)|^\.cache$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a folder is, the command that makes such ones, and every file that its record lists, itself included."""
+    """What a folder is, the command that makes such ones, and every file that its record lists, itself included.
+
+    ``contents`` are the size and sha256 that the record states of a file; of the record's own files there is none.
+    """
 
     what: str
     command: str
     files: frozenset[str]
+    contents: Mapping[str, tuple[Any, Any]]
+    own: frozenset[str]
+
+    def holds(self, folder: Path, entry: Entry) -> bool:
+        """Say whether a file is as the record lists it: by its size, and by its digest up to 1 MiB."""
+        if entry.path in self.own:
+            return True
+        size, sha256 = self.contents[entry.path]
+        return entry.size == size and (entry.size > _HASHED or hash_file(folder / entry.path)[1] == sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
     """A folder's entries against its record: ``foreign`` ones are not this tool's, ``dropped`` ones have no value.
 
-    ``record`` is None where the folder has none: all of it is foreign then.
+    ``record`` is None where the folder has none: all of it is foreign then. ``changed`` files are listed with another
+    content; they were looked for only where that was asked.
     """
 
     record: Record | None
     files: tuple[str, ...]
     foreign: tuple[str, ...]
     dropped: tuple[str, ...]
+    changed: tuple[str, ...]
 
 
-def look_into(folder: Path) -> Contents:
-    """Return what a folder holds; links are never followed, and always foreign."""
+def look_into(folder: Path, *, exact: bool = False) -> Contents:
+    """Return what a folder holds; links are never followed, and always foreign. ``exact`` looks for changed files."""
     record = read_record(folder)
     listed = frozenset() if record is None else record.files
     above = {str(parent) for name in listed for parent in PurePosixPath(name).parents}
@@ -54,9 +70,11 @@ def look_into(folder: Path) -> Contents:
         e.path for e in entries if e.path in (listed if e.kind == "file" else above if e.kind == "folder" else ())
     }
     dropped = {e.path for e in entries if e.path not in ours and e.kind != "link" and _DROPPED.search(e.path)}
+    files = tuple(e for e in entries if e.kind == "file" and e.path in ours)
     return Contents(
         record=record,
-        files=tuple(e.path for e in entries if e.kind == "file" and e.path in ours),
+        files=tuple(e.path for e in files),
+        changed=tuple(e.path for e in files if exact and record is not None and not record.holds(folder, e)),
         foreign=tuple(e.path for e in entries if e.path not in ours | dropped),
         dropped=tuple(sorted(dropped)),
     )
@@ -97,7 +115,7 @@ def _is(raw: Any, schema: str) -> bool:
 def _release(folder: Path, raw: Mapping[str, Any]) -> Record | None:
     if not _is(raw, "forgepack.release"):
         return None
-    listed = _paths(_object(folder / "release.json").get("files"))
+    listed = _listed(_object(folder / "release.json").get("files"))
     return _record("a release", "bundle or forgepack build", listed, "release.json", "forgepack.json", "SHA256SUMS")
 
 
@@ -107,29 +125,33 @@ def _package(name: str, raw: Mapping[str, Any]) -> Record | None:
         return None
     package = bound.get("package") if isinstance(bound, Mapping) else None
     files = package.get("files") if isinstance(package, Mapping) else None
-    return _record("a drafter package", "emit", files if isinstance(files, Mapping) else (), name)
+    listed = files.items() if isinstance(files, Mapping) else ()
+    return _record("a drafter package", "emit", ((path, _content(item)) for path, item in listed), name)
 
 
 def _quant(name: str, raw: Mapping[str, Any]) -> Record | None:
     if name != "report.json" or not _is(raw, "forgepack.quant_report"):
         return None
     output = raw.get("output")
-    return _record(
-        "a QUANT folder", "quantize", _paths([output] if isinstance(output, Mapping) else [], "file"), name
-    )
+    return _record("a QUANT folder", "quantize", _listed([output], "file"), name)
 
 
 def _checkpoint(name: str, raw: Mapping[str, Any]) -> Record | None:
     if name != "checkpoint.lock.json" or not _is(raw, "forgepack.checkpoint-lock"):
         return None
-    return _record("a checkpoint", "fetch", _paths(raw.get("files")), name)
+    return _record("a checkpoint", "fetch", _listed(raw.get("files")), name)
 
 
-def _paths(items: Any, key: str = "path") -> Iterator[str]:
+def _listed(items: Any, key: str = "path") -> Iterator[tuple[str, tuple[Any, Any]]]:
     for item in items if isinstance(items, list) else ():
         if isinstance(item, Mapping) and isinstance(item.get(key), str):
-            yield item[key]
+            yield item[key], _content(item)
 
 
-def _record(what: str, command: str, files: Iterable[str], *names: str) -> Record:
-    return Record(what=what, command=f"forgepack {command}", files=frozenset({*files, *names}))
+def _content(item: Any) -> tuple[Any, Any]:
+    return (item.get("bytes"), item.get("sha256")) if isinstance(item, Mapping) else (None, None)
+
+
+def _record(what: str, command: str, listed: Iterable[tuple[str, tuple[Any, Any]]], *names: str) -> Record:
+    contents, own = dict(listed), frozenset(names)
+    return Record(what=what, command=f"forgepack {command}", files=own | contents.keys(), contents=contents, own=own)

@@ -4,15 +4,18 @@ Each is named ``forgepack-…`` and holds a file on which its owner keeps a lock
 process, however it ends, so a folder whose lock can be taken has no owner. Process ids are not used: the system
 reuses them.
 Only folders of this user are looked at. On a file system without locks nothing is swept, and nothing is marked.
+A run that is killed before its lock is made leaves an empty folder, which goes a day later.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +26,9 @@ from forgepack.errors import OutputError
 PREFIX = "forgepack-"
 # Folders as made by ``temporary_folder`` alone: other parts of the tool and other tools may use the prefix.
 MARK = ".forgepack-owner"
+NEW_MARK = f"{MARK}.new"
+_MADE = re.compile(rf"{PREFIX}[a-z0-9_]{{8}}")
+_DAY = 86_400.0
 
 
 @contextmanager
@@ -35,7 +41,8 @@ def temporary_folder() -> Iterator[Path]:
         place = Path(tempfile.gettempdir())
         sweep(place)
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place)).resolve()
-        folder.chmod(0o700)  # whatever the umask
+        with contextlib.suppress(PermissionError):  # a file system without modes
+            folder.chmod(0o700)  # whatever the umask
     except OSError as err:
         raise no_temporary_folder(err) from err
     handle = -1
@@ -73,6 +80,8 @@ def _sweep_one(folder: Path) -> None:
         status = folder.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             return
+        if time.time() - status.st_mtime > _DAY:
+            _remove_unmarked(folder)
         handle = os.open(folder / MARK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             # Still the same file: its owner may have removed the folder between the two calls.
@@ -80,6 +89,15 @@ def _sweep_one(folder: Path) -> None:
                 _remove(folder)
         finally:
             os.close(handle)
+
+
+def _remove_unmarked(folder: Path) -> None:
+    """Remove a folder whose owner was killed before it was marked: nothing is in it, or the mark on its way."""
+    if _MADE.fullmatch(folder.name) and {path.name for path in folder.iterdir()} <= {NEW_MARK}:
+        new = folder / NEW_MARK
+        if os.path.lexists(new) and stat.S_ISREG(new.lstat().st_mode) and not new.lstat().st_size:
+            new.unlink()
+        folder.rmdir()
 
 
 def _remove(folder: Path) -> None:
@@ -100,7 +118,7 @@ def _mark(folder: Path) -> int:
 
     The file appears under its name only when it is locked: a sweep never finds one that is not.
     """
-    new = folder / f"{MARK}.new"
+    new = folder / NEW_MARK
     handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         lock_now(handle)

@@ -107,7 +107,7 @@ class _Build:
     def run(self) -> BuildResult:
         """Run the steps in their order, the lock last."""
         recipe = self.recipe
-        check_places(recipe, force=self.force or self._ours())
+        check_places(recipe, force=self.force, ours=self._ours())
         make_folder(recipe.work, parents=True)
         inputs = describe_inputs(recipe, self._fetch())
         if self.locked and self.old is not None:

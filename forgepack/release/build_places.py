@@ -15,10 +15,12 @@ from forgepack.quantize.plan import disk_bytes
 from forgepack.release.recipe import BuildRecipe
 
 
-def check_places(recipe: BuildRecipe, *, force: bool) -> None:
+def check_places(recipe: BuildRecipe, *, force: bool, ours: bool) -> None:
     """Raise UsageError where a step would be refused its place, OutputError where the disk is too small for them.
 
-    The work folder is not replaced, so it may hold inputs, but none of the folders that steps make in it may.
+    An output folder that an earlier build made is ``ours``; with ``force`` any other that this tool made is replaced,
+    if nobody changed it since. The work folder is not replaced, so it may hold inputs, but none of the folders that
+    steps make in it may.
     """
     read = _inputs(recipe)
     for place in (recipe.work, recipe.checkpoint, recipe.output):
@@ -30,7 +32,7 @@ def check_places(recipe: BuildRecipe, *, force: bool) -> None:
         if place.parent.is_dir():
             check_folder(place, force=True, inputs={**read, "the checkpoint": recipe.checkpoint})
     if recipe.output.parent.is_dir():
-        check_folder(recipe.output, force=force, inputs=read)
+        check_folder(recipe.output, force=force or ours, inputs=read, exact=not ours)
     _check_space(recipe)
 
 

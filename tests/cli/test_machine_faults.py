@@ -17,6 +17,8 @@ from tests.cli.test_verify import PROJECT, arguments
 FAULTS: dict[str, tuple[str, str, str, int, str]] = {
     "stdout is closed": ("", ">&-", "header", 5, "standard output is closed"),
     "stderr is closed": ("", "2>&-", "header", 0, ""),
+    "stderr is full": ("", "2>/dev/full", "header", 0, ""),
+    "both are full": ("", ">/dev/full 2>/dev/full", "header", 5, ""),
     "stdin is closed": ("", "<&-", "header", 0, ""),
     "no stream at all": ("", "<&- >&- 2>&-", "header", 5, ""),
     "the reader has gone": ("", "| :; exit ${PIPESTATUS[0]}", "header", 5, ""),
@@ -47,6 +49,15 @@ def test_the_machines_fault_has_its_code(base: Path, tmp_path: Path, name: str) 
     assert "internal error" not in done.stderr
 
 
+@pytest.mark.parametrize("after", ["2>/dev/full", "2>&-", "2> >(:)"])
+@pytest.mark.parametrize(
+    "words", [["verify", "nosuch", "--target", "nosuch"], ["nosuch"], ["inspect"], ["rules", "--no"]]
+)
+def test_talk_that_nobody_hears_changes_no_code(tmp_path: Path, words: list[str], after: str) -> None:
+    """A stderr that can't be written is no fault of what was asked: the code is that of the error itself."""
+    assert 2 == played("", words, after, tmp_path).returncode
+
+
 def test_doctor_names_what_is_missing_for_temporary_files(tmp_path: Path) -> None:
     """No file may be written anywhere: the variable that could help is named."""
     done = played("ulimit -f 0;", ["doctor"], "", tmp_path)
@@ -58,9 +69,14 @@ def test_a_current_folder_that_is_gone(base: Path, tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     before = f"cd {shlex.quote(str(tmp_path / 'gone'))}; rmdir ../gone;"
     assert 0 == played(before, arguments(base, "hash"), "", tmp_path).returncode
-    (tmp_path / "gone").mkdir()
-    done = played(before, ["doctor"], "", tmp_path)
-    assert (2, True) == (done.returncode, "current folder no longer exists" in done.stderr)
+    named = ["--profile", str(base / "profile.json"), "--out", "new"]
+    package = [str(base / "drafter"), "--target", str(base / "target")]
+    upstream = ["--upstream-id", "a/b", "--upstream-revision", "0" * 40]
+    writing = (["bundle", *package, *named, *upstream], ["fetch", "--adopt", str(base / "checkpoint"), *named])
+    for words in (["doctor"], ["demo", "--files", "new"], *writing):
+        (tmp_path / "gone").mkdir(exist_ok=True)
+        done = played(before, words, "", tmp_path)
+        assert (2, True) == (done.returncode, "current folder no longer exists" in done.stderr), (words, done.stderr)
 
 
 @pytest.mark.parametrize("style", ["text", "json", "sarif", "junit", "github"])

@@ -266,7 +266,7 @@ class BuildCase(Case):
     def _write(self, export: str) -> None:
         keys = {"profile": "mini", "checkpoint": "checkpoint", "traces": "calib.npz", "held-out": "heldout.npz"}
         lines = [f'{key} = "{value}"' for key, value in (keys | {"target": "target", "output": "release"}).items()]
-        steps = '[fetch]\noffline = true\n[quantize]\nthreads = 1\n[verify]\ndepth = "header"\n'
+        steps = "[fetch]\noffline = true\n[quantize]\nthreads = 1\n"
         (self.project / "forgepack.toml").write_text("\n".join(lines) + f"\n{steps}[bundle]\nexport = {export}\n")
 
     def act(self) -> None:

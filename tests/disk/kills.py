@@ -8,6 +8,7 @@ end one whole run must give the bytes of a run that nothing disturbed, and leave
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import signal
@@ -81,18 +82,21 @@ def nursery(case: Case) -> Iterator[Nursery]:
         process.stdin.close()
 
 
-def kill(case: Case, *, rounds: int, seed: int) -> Outcome:
-    """Kill ``rounds`` running commands, then let one end; the outcome has every fault that was found."""
+def kill(case: Case, *, rounds: int, seed: int, minutes: float = math.inf) -> Outcome:
+    """Kill ``rounds`` running commands, then let one end; the outcome has every fault that was found.
+
+    After ``minutes`` no other kill is begun: the outcome counts those that were.
+    """
     draw, outcome = random.Random(seed), Outcome()
     with case.made(), nursery(case) as children:
-        limits = {}
+        limits, end = {}, time.monotonic() + 60 * minutes
         for kind in range(_KINDS):
             case.reset(kind)
             started = time.perf_counter()
             if children.run(None):
                 outcome.faults.append("a run that nothing disturbs fails")
             limits[kind] = time.perf_counter() - started
-        while outcome.places.total() < rounds and not outcome.faults:
+        while outcome.places.total() < rounds and not outcome.faults and time.monotonic() < end:
             number = outcome.places.total()
             case.reset(number)
             kind = number % _KINDS
@@ -119,13 +123,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.disk.kills", description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="begin no other kill after so many, each case"
+    )
     parser.add_argument("--only", choices=[case.name for case in CASES])
     args = parser.parse_args()
     found = {}
     for kind in (one for one in CASES if args.only in (None, one.name)):
         with TemporaryDirectory(prefix="forgepack-kills-") as name:
             started = time.perf_counter()
-            outcome = kill(kind(Path(name).resolve()), rounds=args.rounds, seed=args.seed)
+            outcome = kill(kind(Path(name).resolve()), rounds=args.rounds, seed=args.seed, minutes=args.minutes)
         found[kind.name] = outcome
         sys.stdout.write("\n".join(outcome.lines(kind.name)) + f"\n  {time.perf_counter() - started:.0f} s\n")
         sys.stdout.flush()

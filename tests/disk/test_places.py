@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -134,6 +135,56 @@ def test_one_foreign_file_keeps_a_folder(
     capsys.readouterr()
     assert 2 == run([*line, *(["--dry-run"] if dry else [])])
     assert name.partition("/")[0] in capsys.readouterr().err
+    assert before == tree_of(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["bundle", "emit"])
+def test_what_somebody_edited_keeps_a_folder(
+    pair: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A listed file with another content, of another size or the same, is somebody's work: named, and all stays."""
+    line, out = commands(pair, str(tmp_path / "out"))[command], tmp_path / "out"
+    shutil.copytree(pair / "drafter", out)
+    if command == "bundle":
+        shutil.rmtree(out)
+        assert 0 == run(["-q", *line])
+    text = (out / "LICENSE").read_bytes()
+    for edited in (text + b"my notes", text[:-1] + b"x"):
+        (out / "LICENSE").write_bytes(edited)
+        before = tree_of(tmp_path)
+        capsys.readouterr()
+        assert 2 == run(line)
+        assert "LICENSE" in capsys.readouterr().err
+        assert before == tree_of(tmp_path)
+
+
+FORGED: dict[str, dict[str, object]] = {
+    "release": {
+        "forgepack.json": {"schema": "forgepack.release/1"},
+        "release.json": {"files": [{"path": name} for name in ("thesis", "../victim", "/victim", "", ".", "..")]},
+    },
+    "quant": {"report.json": {"schema": "forgepack.quant_report/2", "output": {"file": "thesis"}}},
+    "package": {"x.json": {"forgepack": {"schema": "forgepack.sidecar/2", "package": {"files": {"thesis": {}}}}}},
+    "checkpoint": {
+        "checkpoint.lock.json": {
+            "schema": "forgepack.checkpoint-lock/1",
+            "files": [{"path": "thesis", "bytes": 4, "sha256": "0" * 64}, {"path": "../victim", "bytes": 4}],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_a_folder_that_only_looks_like_ours_is_kept(pair: Path, tmp_path: Path, kind: str) -> None:
+    """A record that lists somebody's file without its content, and names that lead outside, replace nothing."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "victim").write_text("dear")
+    (out / "thesis").write_text("mine")
+    for name, raw in FORGED[kind].items():
+        (out / name).write_text(json.dumps(raw))
+    before = tree_of(tmp_path)
+    assert 2 == run(commands(pair, str(out))["bundle"])
     assert before == tree_of(tmp_path)
 
 

@@ -94,6 +94,30 @@ def test_what_is_not_ours_is_never_swept(place: Path) -> None:
     assert kept == [path for path in sorted(place.rglob("*")) if "mark-pipe" not in str(path)]
 
 
+def test_what_a_run_killed_before_its_mark_left_goes_after_a_day(place: Path) -> None:
+    """Empty, or with a mark on its way; younger ones may have an owner, and one with anything else in it stays."""
+    held = {
+        "empty000": (),
+        "on_its_w": (f"{MARK}.new",),
+        "thesis00": ("thesis",),
+        "both0000": (f"{MARK}.new", "thesis"),
+    }
+    for age in ("old", "new"):
+        for name, files in held.items():
+            folder = place / f"{PREFIX}{name[:5]}{age}"
+            folder.mkdir()
+            for file in files:
+                (folder / file).touch()
+            if age == "old":
+                os.utime(folder, (0, 0))
+    (place / f"{PREFIX}kills-abcdefgh").mkdir()
+    os.utime(place / f"{PREFIX}kills-abcdefgh", (0, 0))
+    before = {path.name for path in place.iterdir()}
+    sweep(place)
+    gone = {f"{PREFIX}emptyold", f"{PREFIX}on_itold"}
+    assert gone == before - {path.name for path in place.iterdir()}
+
+
 def test_no_place_for_temporary_files_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With the variable's name, what was tried, and the cure: exit 5."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))

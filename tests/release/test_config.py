@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,17 @@ def test_no_file_sets_nothing() -> None:
     """Without a file, or with a project file of others, every option has its own default."""
     assert {} == load_config(None, COMMANDS, find).defaults
     assert {} == defaults('[project]\nname = "x"\n[tool.ruff]\n', "pyproject.toml")
+
+
+@pytest.mark.parametrize("name", ["forgepack.toml", "pyproject.toml"])
+def test_a_file_that_can_not_be_read_is_never_passed_over(here: Path, name: str) -> None:
+    """A link to nowhere, to itself, or a pipe: what it demands may be stricter than the defaults."""
+    for make in (lambda path: path.symlink_to("gone"), lambda path: path.symlink_to(name), os.mkfifo):
+        make(here / name)
+        with pytest.raises(UsageError) as caught:
+            load_config(None, COMMANDS, find)
+        assert name == caught.value.where
+        (here / name).unlink()
 
 
 def test_project_file_speaks_below_tool_forgepack() -> None:

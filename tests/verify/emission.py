@@ -26,14 +26,6 @@ def identified(root: Path) -> Identity:
     return identify(inputs, tiny_profile())
 
 
-def opened(root: Path) -> Identity:
-    """Judge the inputs below ``root`` as the command does: by verification's header rules first, then by content."""
-    profile, target = tiny_profile(), locate_target(root / "target")
-    paths = InputPaths(quant=root / "quant", checkpoint=root / "checkpoint", target=target, root=root / "target")
-    inputs, _ = open_inputs(paths, root / "new", profile)
-    return identify(inputs, profile)
-
-
 def forge_binding(root: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change the sidecar's binding, and bring every digest of it up to date, as one would who has the tool."""
     sidecar = json.loads((root / SIDECAR).read_bytes())
