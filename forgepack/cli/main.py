@@ -191,6 +191,8 @@ def run(args: Sequence[str] | None = None) -> int:
         known = machine_error(err)
         if known is not None and known.code == "stdout":
             drop_stdout()
+            if isinstance(err, BrokenPipeError):  # its reader has what it wanted: no word, as other tools do
+                return known.exit_code
         return _internal(err) if known is None else _told(known, command)
 
 
