@@ -24,7 +24,7 @@ REST = "rest"
 # (phase, module, attribute): a function is wrapped where it is looked up.
 HOOKS: tuple[tuple[str, str, str], ...] = (
     ("identify", "forgepack.artifacts.checkpoint", "require_locked"),
-    ("identify", "forgepack.quantize.run", "identify"),
+    ("identify", "forgepack.quantize.run", "examine"),
     ("read", "forgepack.drafter.weights", "CheckpointWeights.tensor"),
     ("read", "forgepack.artifacts.traces", "TraceSet.features"),
     ("forward", "forgepack.quantize.run", "fuse"),

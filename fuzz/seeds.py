@@ -24,10 +24,10 @@ traces = "calib.npz"
 [verify]
 depth = "lineage"
 strict = true
-report = ["json=out.json", "sarif=out.sarif"]
+deny = "deny.json"
 timeout = 30
-[emit]
-out = "drafter"
+[fetch]
+offline = true
 """
 POLICY = f"""schema = "forgepack.gate_policy/2"
 [workload]
@@ -161,6 +161,7 @@ def locked_build(_pair: Path, _profile: Profile) -> bytes:
     inputs = {
         "checkpoint": {"repo": "tests/tiny", "commit": "ab" * 20, "files": {"config.json": file}},
         "documents": {"README.md": file},
+        "given": {"waivers": file},
         "held_out": None,
         "options": {
             "bundle": {"export": True, "upstream": {"id": "tests/target", "revision": "ab" * 20}},
