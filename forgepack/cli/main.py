@@ -188,12 +188,19 @@ def run(args: Sequence[str] | None = None) -> int:
     except BaseException as err:
         if isinstance(err, SystemExit | GeneratorExit):
             raise
-        known = machine_error(err)
-        if known is not None and known.code == "stdout":
-            drop_stdout()
-            if isinstance(err, BrokenPipeError):  # its reader has what it wanted: no word, as other tools do
-                return known.exit_code
-        return _internal(err) if known is None else _told(known, command)
+        return _ended_otherwise(err, command)
+
+
+def _ended_otherwise(err: BaseException, command: str | None) -> int:
+    """Return the code of what is no error of this tool's own: the machine's, or else an internal one."""
+    known = machine_error(err)
+    if known is None:
+        return _internal(err)
+    if known.code == "stdout":
+        drop_stdout()
+        if isinstance(err, BrokenPipeError):  # its reader has what it wanted: no word, as other tools do
+            return known.exit_code
+    return _told(known, command)
 
 
 def _reported(words: list[str], command: str | None) -> AbstractContextManager[None]:
