@@ -158,6 +158,8 @@ def torture(victim: Victim, folder: Path, *, rounds: int, seed: int) -> Outcome:
         limits[from_start] = seconds
         if code or contents(out) != states["new"]:
             outcome.faults.append(f"before kill {number}: ended with {code}")
+        if code:  # it never works: nothing is left to be killed
+            return outcome
     run_whole(victim.command(out), work_folder(out))
     if contents(out) != states["new"]:
         outcome.faults.append(f"the bytes after {rounds} kills are others")

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from forgepack.artifacts.aimodel import metadata_content
 from forgepack.artifacts.files import hash_file, read_bounded
 from forgepack.artifacts.tree import JUNK, Entry, walk
-from forgepack.canonical import parse_object
+from forgepack.canonical import digest_json, parse_object
 from forgepack.errors import ForgepackError
 from forgepack.limits import JSON_BYTES
 
@@ -28,21 +29,25 @@ _DROPPED = re.compile(rf"{JUNK.pattern}|^\.cache/huggingface(/|$)|^\.cache$")
 class Record:
     """What a folder is, the command that makes such ones, and every file that its record lists, itself included.
 
-    ``contents`` are the size and sha256 that the record states of a file; of the record's own files there is none.
+    ``contents`` is what the record states of each file: bytes and sha256, or of an asset's metadata, whose date may
+    move, content_sha256. Of the record's own files there is none.
     """
 
     what: str
     command: str
     files: frozenset[str]
-    contents: Mapping[str, tuple[Any, Any]]
+    contents: Mapping[str, Mapping[str, Any]]
     own: frozenset[str]
 
     def holds(self, folder: Path, entry: Entry) -> bool:
         """Say whether a file is as the record lists it: by its size, and by its digest up to 1 MiB."""
         if entry.path in self.own:
             return True
-        size, sha256 = self.contents[entry.path]
-        return entry.size == size and (entry.size > _HASHED or hash_file(folder / entry.path)[1] == sha256)
+        stated, file = self.contents[entry.path], folder / entry.path
+        if "content_sha256" in stated:
+            return bool(digest_json(metadata_content(_object(file))) == stated["content_sha256"])
+        same_size = entry.size == stated.get("bytes")
+        return same_size and (entry.size > _HASHED or hash_file(file)[1] == stated.get("sha256"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,16 +147,16 @@ def _checkpoint(name: str, raw: Mapping[str, Any]) -> Record | None:
     return _record("a checkpoint", "fetch", _listed(raw.get("files")), name)
 
 
-def _listed(items: Any, key: str = "path") -> Iterator[tuple[str, tuple[Any, Any]]]:
+def _listed(items: Any, key: str = "path") -> Iterator[tuple[str, Mapping[str, Any]]]:
     for item in items if isinstance(items, list) else ():
         if isinstance(item, Mapping) and isinstance(item.get(key), str):
             yield item[key], _content(item)
 
 
-def _content(item: Any) -> tuple[Any, Any]:
-    return (item.get("bytes"), item.get("sha256")) if isinstance(item, Mapping) else (None, None)
+def _content(item: Any) -> Mapping[str, Any]:
+    return item if isinstance(item, Mapping) else {}
 
 
-def _record(what: str, command: str, listed: Iterable[tuple[str, tuple[Any, Any]]], *names: str) -> Record:
+def _record(what: str, command: str, listed: Iterable[tuple[str, Mapping[str, Any]]], *names: str) -> Record:
     contents, own = dict(listed), frozenset(names)
     return Record(what=what, command=f"forgepack {command}", files=own | contents.keys(), contents=contents, own=own)

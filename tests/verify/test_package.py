@@ -144,7 +144,7 @@ CASES = [
         change=put(SIDECAR, "forgepack", "quantization", "calibration", "traces", "traces_sha256", value="0" * 64),
         roots=("PKG022",),
     ),
-    Case(name="name of the export", change=put(SIDECAR, "export", value="other"), roots=("PKG022",)),
+    Case(name="name of the export", change=put(SIDECAR, "export", value="other"), roots=("SRC030",)),
     Case(name="size in the sidecar", change=put(SIDECAR, "mb", value=7), roots=("PKG016",)),
     Case(name="no licence", change=remove("drafter/LICENSE"), roots=("LIC001",)),
     Case(name="empty licence", change=write("drafter/LICENSE", b" \n"), roots=("LIC001",)),

@@ -145,7 +145,6 @@ def gain_judged(pair: Pair) -> Iterator[Finding]:
     remedy="restore the head package from the target's release",
     depth="run",
     needs=("wired_head", "head_run"),
-    waivable=True,
     since=2,
     closes="a head that overflows float16 passed",
 )

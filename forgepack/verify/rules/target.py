@@ -122,7 +122,7 @@ def bound_files(pair: Pair) -> Iterator[Finding]:
     why="a file that no digest covers may be loaded in place of one that is covered",
     remedy="remove the file, or emit the package for this target",
     needs=("binding", "build_tree"),
-    after=("CTR060", "CTR067", "CTR025", "PKG00", "PKG038", "PKG039", "PKG043", "FMT", "CTR040", "CTR045"),
+    after=("CTR060", "CTR067", "CTR025", "PATH004", "PKG00", "PKG038", "PKG039", "PKG043", "FMT", "CTR040", "CTR045"),
 )
 def unbound_files(pair: Pair) -> Iterator[Finding]:
     """Every file of build and export is listed by the sidecar; junk, marks of git and manifest.json aside."""
