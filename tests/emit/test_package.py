@@ -20,7 +20,7 @@ from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.sidecar import RUNTIME_KEYS, read_sidecar, sidecar_path
 from forgepack.canonical import digest_json, dump_canonical
-from forgepack.emit.describe import describe_checkpoint, describe_quantization, describe_target
+from forgepack.emit.describe import describe_checkpoint, describe_file, describe_quantization, describe_target
 from forgepack.emit.package import emit_package, plan_package
 from forgepack.errors import IdentityError, MissingError, NumericsError, OutputError, UsageError
 from forgepack.profile import parse_profile
@@ -47,9 +47,13 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def put_old_package(made: Path, out: Path) -> dict[str, bytes]:
-    """Put a package of other bytes into a place and return them: what --force may replace."""
+    """Put a package of other bytes, listed by its record, into a place and return them: what --force may replace."""
     shutil.copytree(made, out)
     (out / "LICENSE").write_bytes(b"old")
+    (record,) = (path for path in out.glob("*.json") if b"forgepack.sidecar/" in path.read_bytes())
+    raw = json.loads(record.read_bytes())
+    raw["forgepack"]["package"]["files"]["LICENSE"] = describe_file(out / "LICENSE")
+    record.write_bytes(dump_canonical(raw))
     return tree(out)
 
 
