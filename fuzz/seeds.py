@@ -24,7 +24,7 @@ traces = "calib.npz"
 [verify]
 depth = "lineage"
 strict = true
-deny = "deny.json"
+deny = ["deny.json"]
 timeout = 30
 [fetch]
 offline = true
