@@ -360,3 +360,10 @@ def test_a_file_that_nothing_lists_in_checkpoint_or_quant_is_warned_of(pair: Pat
     report = verified(pair, "hash", sources=True)
     found = {finding.where for finding in check_of(report, "PKG042").findings}
     assert ("pass", {"checkpoint/adapter.bin", "quant/notes.txt"}) == (report.verdict, found)
+
+
+def test_a_binding_of_today_records_the_files_of_model(pair: Path) -> None:
+    """Only version 1 binds none of them: without the record nothing passes, also where there is no file to miss."""
+    forge_binding(pair, lambda binding: binding["target"].update(model_files=None))
+    check = check_of(verified(pair, "hash"), "CTR080")
+    assert ("fail", "forgepack.target.model_files") == (check.status, check.findings[0].where.rpartition(": ")[2])

@@ -32,13 +32,16 @@ _TREES = {
 }
 
 
-def _model_records(pair: Pair) -> Mapping[str, Any] | None:
-    """Return the binding's records of files of model/; None where the statement is of version 1, which has none."""
-    stated, attestation = bound(pair, _RECORD), pair.bond.value.attestation
-    if isinstance(stated, Mapping):
-        return stated
+def _unbound(pair: Pair) -> bool:
+    """Whether the statement about the target is of version 1, which binds no files of model/."""
+    attestation = pair.bond.value.attestation
     older = is_of_version_1(pair) if attestation is None else attestation.older
-    return None if older else {}
+    return older and not isinstance(bound(pair, _RECORD), Mapping)
+
+
+def _model_records(pair: Pair) -> Mapping[str, Any]:
+    stated = bound(pair, _RECORD)
+    return stated if isinstance(stated, Mapping) else {}
 
 
 def _present(pair: Pair) -> dict[str, Path]:
@@ -60,9 +63,11 @@ def _present(pair: Pair) -> dict[str, Path]:
 )
 def bound_model_files(pair: Pair) -> Iterator[Finding]:
     """Each file that the sidecar lists is there with its content, and no other of them is."""
-    stated, present = _model_records(pair), _present(pair)
-    if stated is None:
+    if _unbound(pair):
         return
+    record, stated, present = bound(pair, _RECORD), _model_records(pair), _present(pair)
+    if not isinstance(record, Mapping):
+        yield differing(_RECORD, stated_at(pair, _RECORD), expected="a record of each file", found=record)
     for name in sorted({*stated, *present}):
         where = pair.place(pair.sources.target.model / name)
         if name not in present or name not in stated:
@@ -98,7 +103,7 @@ def _content(pair: Pair, name: str, path: Path, record: Any) -> Iterator[Finding
 )
 def model_file_bytes(pair: Pair) -> Iterator[Finding]:
     """Each file of model/ that the sidecar lists has its bytes."""
-    stated, present = _model_records(pair) or {}, _present(pair)
+    stated, present = _model_records(pair), _present(pair)
     for name in sorted(set(stated) & set(present)):
         digest = pair.digests.value.get(present[name])
         record = stated[name] if isinstance(stated[name], Mapping) else {}
@@ -190,7 +195,7 @@ def _all_files(pair: Pair) -> Iterator[str]:
 )
 def bound_by_version_1(pair: Pair) -> Iterator[Finding]:
     """The sidecar binds the files of model/, and what it lists of an export was read when it was bound."""
-    if _model_records(pair) is None and pair.model_tree.available:
+    if _unbound(pair) and pair.model_tree.available:
         for name, path in _present(pair).items():
             yield differing(name, pair.place(path), expected="a record of the file", found="not bound by version 1")
     if pair.export_files.available:
