@@ -4,10 +4,10 @@ INT8 is plain rounding: codes and scales are computed again and must be equal. S
 by plain rounding (``rtn``), with the codebook that is there.
 
 GPTQ moves weights on purpose, and how far depends on the calibration, which is not at hand. Two things hold however
-it went. A row's scale is its root mean square times one of 29 factors (``fit``). And the row stays near its source:
-the bounds below were measured, each far beyond what genuine rows need and far below what foreign ones give. Only a
-row whose energy is in a few values beyond every code (a property of the source alone) is off by more, since such
-values are cut: it is compared loosely, and counted.
+it went. A row's scale is its root mean square times one of 29 factors (``fit``). And what GPTQ adds to a row is noise
+across it: the row keeps its *gain*, which is how much of its source is in it, (q·w)/(w·w). The gain stays what plain
+rounding to the same codes gives, near 1 where the codes reach the row's values and less where they cut them. The
+bounds below were measured, each far beyond what genuine rows need and far below what foreign ones give.
 
 What this can't find: an index that is off by a few steps, which GPTQ might have chosen as well.
 
@@ -38,18 +38,21 @@ F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
 
-# Measured (docs/explanation/numerics.md): genuine rows of the miniature and of full-size matrices are off by at most
-# 0.45 of their source, and the scale is 0.95 to 1.08 times the one that fits their codes best. Another row of the
-# same size is off by 1.4, a negated one by 2; a scale that is 1.3 times too large gives 1.23 or more.
-NEAR = 0.5
-NEAR_FACTOR = (0.85, 1.2)
-# A row is peaked where more than half of its energy is in values beyond six times its root mean square. Genuine rows
-# that are not as near as the others have 0.59 or more there; those are off by at most 1.07.
-PEAK, PEAKED = 6.0, 0.5
-FAR = 1.25
-# Of all rows that are near, together: at most 0.35 and 0.043. What is small in each row is large in all of them.
-WHOLE = 0.45
-WHOLE_FACTOR = 0.1
+# Measured (docs/explanation/numerics.md). Most rows have a gain so near to 1 that plain rounding is not computed.
+NEAR_GAIN = 0.1
+# Of the others: a genuine gain is at most 0.15 off that of plain rounding. The gain of another row is 0, of a negated
+# one -1, and of one whose scale is 1.3 times too large 1.3.
+GAIN = 0.2
+# The energy that GPTQ adds to the error of plain rounding, over the row's: at most 0.68.
+NOISE = 1.0
+# Of all rows with a gain near 1, together: at most 0.35 off their source, and a gain of 0.96 to 0.99. What is small
+# in each row is large in all of them.
+WHOLE = 0.6
+WHOLE_GAIN = 0.08
+# Where even plain rounding gives less gain, the row's values are far beyond the codes: worth a note.
+HELD = 0.6
+# How far a silent row may be off zero.
+SILENT = 0.5
 SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
 # Weights of a block: it and what is computed from it stay near the processor's caches.
 _BLOCK = 1 << 19
@@ -61,7 +64,7 @@ _SHOWN = 3
 class Deviation:
     """What of a matrix can't come from its source: a tensor of the quantization, what was expected and found.
 
-    ``loose`` says that nothing is wrong, but that rows were compared by the looser bound.
+    ``loose`` says that nothing is wrong, but that the codes do not hold some rows.
     """
 
     tensor: str
@@ -131,14 +134,13 @@ def compare_matrices(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
-    """What was found of consecutive rows: tensor -> which rows are wrong, and how many were compared loosely.
+    """What was found of consecutive rows: tensor -> which rows are wrong, and how many the codes do not hold.
 
-    ``sums`` are squares of the difference, of the source, and of the logarithm of the factor, over the ``near`` rows.
+    ``sums`` are squares of the difference, of the source, and source times codes, over the rows of a gain near 1.
     """
 
     wrong: dict[str, Bools]
     loose: int = 0
-    near: int = 0
     sums: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
 
@@ -163,28 +165,26 @@ def _lut4_rows(matrix: Matrix, rows: slice) -> _Rows:
     codebook = np.asarray(matrix.stored("lut"), np.float16).reshape(-1)
     indices: U8 = np.ascontiguousarray(matrix.stored("idx")[rows])
     fit = _Fit.of(weights, _codes(indices, codebook), scale)
-    near = (fit.distance <= NEAR**2 * fit.source) & (fit.factor >= NEAR_FACTOR[0]) & (fit.factor <= NEAR_FACTOR[1])
-    far = np.flatnonzero(~near)
-    excused = _excused(weights[far], fit.source[far], fit.distance[far], scale[far])
-    codes = (indices != _nearest(weights, scale, codebook)).any(axis=1) if matrix.plain else ~near
-    if not matrix.plain:
-        codes[far] = ~excused
-    squares = np.square(np.log(fit.factor[near])).sum()
-    return _Rows(
-        wrong={"scale": ~_legal_scales(weights, scale, fit.source, plain=matrix.plain), "idx": codes},
-        loose=0 if matrix.plain else int((excused & (fit.source[far] > 0)).sum()),
-        near=int(near.sum()),
-        sums=(float(fit.distance[near].sum()), float(fit.source[near].sum()), float(squares)),
-    )
+    wrong = {"scale": ~_legal_scales(weights, scale, fit.source, plain=matrix.plain)}
+    if matrix.plain:
+        return _Rows(wrong=wrong | {"idx": (indices != _nearest(weights, scale, codebook)).any(axis=1)})
+    near = (np.abs(fit.gain - 1) <= NEAR_GAIN) & (fit.distance <= NOISE * fit.source)
+    off = np.flatnonzero(~near)
+    rounded = _Fit.of(weights[off], _codes(_nearest(weights[off], scale[off], codebook), codebook), scale[off])
+    codes = ~near
+    codes[off] = ~(_silent(fit.at(off), scale[off], weights.shape[1]) | _like(fit.at(off), rounded))
+    loose = ~codes[off] & (rounded.gain < HELD) & (scale[off] > SMALLEST)
+    sums = (float(part[near].sum()) for part in (fit.distance, fit.source, fit.both))
+    return _Rows(wrong=wrong | {"idx": codes}, loose=int(loose.sum()), sums=(next(sums), next(sums), next(sums)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fit:
-    """Of each row: squares of source and of difference, and its scale over the one that fits its codes best."""
+    """Of each row: squares of source and of difference, and the product of source and rounded row."""
 
     source: F64
     distance: F64
-    factor: F64
+    both: F64
 
     @classmethod
     def of(cls, weights: F32, codes: F32, scale: F16) -> _Fit:
@@ -192,16 +192,26 @@ class _Fit:
         source, both, own = (
             np.vecdot(a, b).astype(np.float64) for a, b in ((weights, weights), (weights, codes), (codes, codes))
         )
-        return cls(source=source, distance=source - 2 * wide * both + wide * wide * own, factor=wide * own / both)
+        return cls(source=source, distance=source - 2 * wide * both + wide * wide * own, both=wide * both)
+
+    @property
+    def gain(self) -> F64:
+        """How much of its source is in each row; NaN for a row of zeros."""
+        return self.both / self.source
+
+    def at(self, rows: npt.NDArray[np.intp]) -> _Fit:
+        return _Fit(source=self.source[rows], distance=self.distance[rows], both=self.both[rows])
 
 
-def _excused(weights: F32, source: F64, distance: F64, scale: F16) -> Bools:
-    """Say of rows that are not near whether they need not be: silent ones, as good as zero, and peaked ones."""
-    columns = weights.shape[1]
-    silent = (scale <= SMALLEST) & (distance <= NEAR**2 * (source + columns * SMALLEST**2))
-    beyond = np.abs(weights) > PEAK * np.sqrt(source / columns)[:, None]
-    energy = np.square(weights, where=beyond, out=np.zeros_like(weights)).sum(axis=1, dtype=np.float64)
-    return np.asarray(silent | ((energy > PEAKED * source) & (distance <= FAR**2 * source)))
+def _like(fit: _Fit, plain: _Fit) -> Bools:
+    """Say of rows whether their gain is that of plain rounding, with no more noise than GPTQ adds."""
+    noise = fit.distance - plain.distance
+    return np.asarray((np.abs(fit.gain - plain.gain) <= GAIN) & (noise <= NOISE * fit.source))
+
+
+def _silent(fit: _Fit, scale: F16, columns: int) -> Bools:
+    """Say of rows whether they are as good as zero, by source and by scale."""
+    return np.asarray((scale <= SMALLEST) & (fit.distance <= SILENT**2 * (fit.source + columns * SMALLEST**2)))
 
 
 def _legal_scales(weights: F32, scale: F16, squares: F64, *, plain: bool) -> Bools:
@@ -246,7 +256,7 @@ def _told(matrix: Matrix, parts: list[_Rows]) -> Iterator[Deviation]:
     plain = matrix.plain or not matrix.lut4
     expected = {
         "scale": "plain rounding of its source" if plain else "its source's root mean square by a step of the recipe",
-        "idx": "plain rounding of its source" if plain else f"within {NEAR} of its source, at its own scale",
+        "idx": "plain rounding of its source" if plain else f"with the gain of plain rounding, within {GAIN}",
         "int8": "plain rounding of its source",
     }
     told = False
@@ -260,18 +270,16 @@ def _told(matrix: Matrix, parts: list[_Rows]) -> Iterator[Deviation]:
     if matrix.lut4 and not told:
         yield from _whole(matrix, parts)
     if loose := sum(part.loose for part in parts):
-        found = f"{loose} of {matrix.shape[0]} rows have most of their energy beyond every code"
+        found = f"{loose} of {matrix.shape[0]} rows have values far beyond every code"
         yield Deviation(tensor=f"{matrix.name}.idx", expected="rows that 16 codes can hold", found=found, loose=True)
 
 
 def _whole(matrix: Matrix, parts: list[_Rows]) -> Iterator[Deviation]:
-    distance, source, factors = (sum(part.sums[n] for part in parts) for n in range(3))
-    count = sum(part.near for part in parts)
-    if count and not distance <= WHOLE**2 * source:
+    distance, source, both = (sum(part.sums[n] for part in parts) for n in range(3))
+    if source and not distance <= WHOLE**2 * source:
         found = f"{np.sqrt(distance / source):.3f}"
         expected = f"at most {WHOLE} off its source as a whole"
         yield Deviation(tensor=f"{matrix.name}.idx", expected=expected, found=found)
-    if count and not factors <= WHOLE_FACTOR**2 * count:
-        expected = f"scales within {WHOLE_FACTOR} of those that fit best, as a whole"
-        found = f"{np.sqrt(factors / count):.3f}"
-        yield Deviation(tensor=f"{matrix.name}.scale", expected=expected, found=found)
+    if source and not abs(both - source) <= WHOLE_GAIN * source:
+        expected = f"a gain within {WHOLE_GAIN} of 1 as a whole"
+        yield Deviation(tensor=f"{matrix.name}.scale", expected=expected, found=f"{both / source:.3f}")

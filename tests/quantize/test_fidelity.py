@@ -39,8 +39,13 @@ def test_what_gptq_makes_of_odd_rows_passes(number: int, tmp_path: Path) -> None
     assert set() == genuine.wrong(tmp_path)
 
 
+def test_noise_across_a_row_is_left_to_gptq(rounded: Rounded, tmp_path: Path) -> None:
+    """Strong correlation of the inputs moves GPTQ as far as this: most of a row's size, and none of its gain."""
+    assert set() == rounded.changed(idx=_rerounded(rounded, lambda row: row + 0.75 * NOISE)).wrong(tmp_path)
+
+
 def test_rows_that_no_codebook_reaches_are_counted(tmp_path: Path) -> None:
-    """A row of one value among thousands is compared by the looser bound, and that is told."""
+    """Rows with values among thousands that are far beyond the codes pass, and that is told."""
     wide = make_rounded(rows=24, columns=3072, calibration=300, rank=64, seed=6)
     (told,) = wide.compare(tmp_path)
     assert (True, f"{NAME}.idx") == (told.loose, told.tensor)
@@ -58,6 +63,16 @@ def _row(array: Array, change: Callable[[Array], object]) -> Array:
     return out
 
 
+NOISE = np.random.default_rng(5).standard_normal(SHAPES[0]["columns"])
+
+
+def _rerounded(rounded: Rounded, change: Callable[[Array], Array]) -> Array:
+    """Return the indices with an ordinary row rounded plainly after a change of its weights over its scale."""
+    codes = rounded.lut.reshape(-1).astype(np.float64)
+    changed = change(rounded.weights[ROW].astype(np.float64) / np.float64(rounded.scale[ROW]))
+    return _row(rounded.idx, lambda _: np.abs(changed[:, None] - codes).argmin(axis=1))
+
+
 FORGED: dict[str, tuple[Callable[[Rounded], Rounded], str]] = {
     "one scale negated": (lambda r: r.changed(scale=_row(r.scale, np.negative)), "scale"),
     "one row's indices mirrored": (lambda r: r.changed(idx=_row(r.idx, lambda row: 15 - row)), "idx"),
@@ -72,7 +87,9 @@ FORGED: dict[str, tuple[Callable[[Rounded], Rounded], str]] = {
     "codebook times 1.3": (lambda r: r.changed(lut=(r.lut * 1.3).astype(np.float16)), "idx"),
     "codebook NaN": (lambda r: r.changed(lut=np.full_like(r.lut, np.nan)), "idx"),
     "an index of 16": (lambda r: r.changed(idx=_row(r.idx, lambda row: np.r_[row[:-1], 16])), "idx"),
-    "a row of zeros": (lambda r: r.changed(scale=_row(r.scale, np.zeros_like)), "idx"),
+    "a row of zeros": (lambda r: r.changed(scale=_row(r.scale, np.zeros_like)), "scale"),
+    "one row at half its size": (lambda r: r.changed(idx=_rerounded(r, lambda row: row / 2)), "idx"),
+    "one row in noise": (lambda r: r.changed(idx=_rerounded(r, lambda row: row + 1.5 * NOISE)), "idx"),
     "another matrix": (lambda r: make_rounded(**SHAPES[0], seed=2).changed(weights=r.weights), "idx"),
     "the source negated": (lambda r: r.changed(weights=-r.weights), "idx"),
 }

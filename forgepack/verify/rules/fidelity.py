@@ -33,7 +33,7 @@ def _deviations(pair: Pair, *, lut4: bool, loose: bool = False) -> Iterator[Find
     closes="scales of 7 of 28 matrices rolled and negated passed beside their checkpoint",
 )
 def lut4_rows(pair: Pair) -> Iterator[Finding]:
-    """Each row's scale is one that the recipe gives its source, its weights are near it, and so is the whole matrix.
+    """Each row's scale is one that the recipe gives its source, and it keeps as much of it as by plain rounding.
 
     GPTQ's freedom is left to it: an index that is off by a few steps is not found. By plain rounding all is equal.
     """
@@ -58,8 +58,8 @@ def int8_rows(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "WGT032",
-    title="16 codes can hold every row of the checkpoint's matrices",
-    why="values far beyond the codebook are cut: such a row is compared by a looser bound, and drafts worse",
+    title="16 codes hold every row of the checkpoint's matrices",
+    why="values far beyond the codebook are cut: such a row drafts worse",
     remedy="nothing, if the checkpoint is meant to have such rows",
     severity="note",
     depth="lineage",
@@ -67,5 +67,5 @@ def int8_rows(pair: Pair) -> Iterator[Finding]:
     since=2,
 )
 def reachable_rows(pair: Pair) -> Iterator[Finding]:
-    """No row has most of its energy in values beyond six times its root mean square, unless it is rounded well."""
+    """Plain rounding to the codebook keeps at least 0.6 of every row."""
     return _deviations(pair, lut4=True, loose=True)
