@@ -1,4 +1,4 @@
-"""How two files or folders differ: fields, files, tensors, by how much, and which rules would refuse the second.
+"""How two files or folders differ, and by how much; of two drafter packages also which rules fail for the second.
 
 Both sides are recognised first. Folders are compared file by file, each by what it is; an asset or a Core ML package
 inside counts as one thing. What can't be parsed is compared by its bytes.
@@ -6,26 +6,27 @@ inside counts as one thing. What can't be parsed is compared by its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 from forgepack import __version__
 from forgepack.artifacts.aimodel import SUFFIX
-from forgepack.artifacts.files import hash_file
+from forgepack.artifacts.files import hash_file, read_bounded
 from forgepack.artifacts.mlpackage import SUFFIXES as COREML_SUFFIXES
 from forgepack.artifacts.npz import read_npz
 from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.target import read_embedding
 from forgepack.artifacts.tokenizer import TOKENIZER_FILE, read_json, read_tokenizer
 from forgepack.artifacts.tree import Entry, walk
-from forgepack.errors import EXIT_OK, EXIT_REFUSED, CorruptError
+from forgepack.errors import EXIT_OK, EXIT_REFUSED, CorruptError, InputError
+from forgepack.limits import SMALL_FILE
+from forgepack.profile import Profile, load_profile, profile_names
 from forgepack.release.diff_assets import asset_differences
 from forgepack.release.diff_coreml import coreml_differences
 from forgepack.release.diff_json import json_differences, tokenizer_differences
-from forgepack.release.diff_rules import with_rules
 from forgepack.release.diff_tensors import (
     array_differences,
     matrix_differences,
@@ -35,22 +36,31 @@ from forgepack.release.diff_tensors import (
 )
 from forgepack.release.diff_values import Amount, Difference, unread
 from forgepack.release.recognition import recognise, recognise_file
+from forgepack.verify.compare import lookup
+from forgepack.verify.replacement import Refusal, refusals
 
-SCHEMA = "forgepack.diff/1"
+SCHEMA = "forgepack.diff/2"
 MAX_DIFFERENCES = 10_000
+LINE = 120
+DRAFTER, UNKNOWN = "drafter-package", "folder"
 Compare = Callable[[Path, Path, str], Iterator[Difference]]
 _UNITS = (SUFFIX, *COREML_SUFFIXES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """What was compared, its kinds, and every difference in order; ``cut`` says that there are more."""
+    """What was compared, its kinds, and every difference in order; ``cut`` says that there are more.
+
+    ``rules`` are those that the verifier fails ``right`` by, given the sidecar of ``left`` or its own; None where the
+    sides are no two drafter packages of a known profile, which nothing judges.
+    """
 
     left: Path
     right: Path
     kinds: tuple[str, str]
     differences: tuple[Difference, ...]
     cut: bool
+    rules: tuple[str, ...] | None = None
 
     @property
     def exit_code(self) -> int:
@@ -58,31 +68,53 @@ class Diff:
         return EXIT_REFUSED if self.differences else EXIT_OK
 
 
-def diff_paths(left: Path, right: Path) -> Diff:
-    """Compare two files or folders; UsageError when one does not exist, UnreadableError when it can't be read."""
+def diff_paths(left: Path, right: Path, *, profile: Profile | None = None, target: Path | None = None) -> Diff:
+    """Compare two files or folders; UsageError when one does not exist, UnreadableError when it can't be read.
+
+    Of two drafter packages that differ, the verifier's rules are asked about the second: under ``profile``, by
+    default the shipped one that the first names, and with ``target``, a release root, about both together.
+    """
     kinds = recognise(left), recognise(right)
-    found = _differences(left, right, kinds)
-    kept = list(islice(found, MAX_DIFFERENCES + 1))
-    return Diff(
-        left=left,
-        right=right,
-        kinds=kinds,
-        differences=tuple(kept[:MAX_DIFFERENCES]),
-        cut=len(kept) > MAX_DIFFERENCES,
-    )
+    found = list(islice(_differences(left, right, kinds), MAX_DIFFERENCES + 1))
+    differences, cut = found[:MAX_DIFFERENCES], len(found) > MAX_DIFFERENCES
+    rules: tuple[str, ...] | None = None
+    profile = profile or _named_profile(left)
+    if kinds == (DRAFTER, DRAFTER) and differences and profile is not None:
+        refused = refusals(left, right, profile, target)
+        rules = tuple(one.rule for one in refused)
+        differences = [replace(one, rules=tuple(_at(one.file, refused))) for one in differences]
+    return Diff(left=left, right=right, kinds=kinds, differences=tuple(differences), cut=cut, rules=rules)
+
+
+def _at(file: str, refused: Iterable[Refusal]) -> Iterator[str]:
+    """Yield the rules that found something in a file, or in what contains it."""
+    for one in refused:
+        if any(file == place or (place and file.startswith(f"{place}/")) for place in one.files):
+            yield one.rule
+
+
+def _named_profile(drafter: Path) -> Profile | None:
+    """Return the shipped profile that a package's sidecar names by its digest, None where it names no such one."""
+    shipped = {profile.digest: profile for profile in map(load_profile, profile_names())}
+    for path in sorted(drafter.glob("*.json")):
+        try:
+            stated = lookup(read_json(path), "forgepack.profile.sha256")
+        except InputError:
+            continue
+        if stated in shipped:
+            return shipped[stated]
+    return None
 
 
 def _differences(left: Path, right: Path, kinds: tuple[str, str]) -> Iterator[Difference]:
     if kinds[0] != kinds[1]:
         yield Difference(kind="kind", file="", place="", left=kinds[0], right=kinds[1])
-        if left.is_dir() != right.is_dir():
-            return
+        if left.is_dir() != right.is_dir() or (left.is_dir() and UNKNOWN not in kinds):
+            return  # a list of files would say less than the two kinds do
     if left.is_dir():
-        for one in _folders(left, right, kinds[0]):
-            yield with_rules(one, kinds[0])
+        yield from _folders(left, right, kinds[0])
     else:
-        for one in _files(left, right, ""):
-            yield with_rules(one, kinds[0])
+        yield from _files(left, right, "")
 
 
 def _folders(left: Path, right: Path, kind: str) -> Iterator[Difference]:
@@ -121,9 +153,9 @@ def _entries(root: Path) -> Iterator[Entry]:
         yield entry
 
 
-def _entry(entry: Entry | None) -> str:
+def _entry(entry: Entry | None) -> str | None:
     if entry is None:
-        return "nothing"
+        return None
     if entry.kind == "link":
         return f"a link to {entry.target}"
     return f"{entry.size} bytes" if entry.kind == "file" else f"a {entry.kind}"
@@ -131,9 +163,7 @@ def _entry(entry: Entry | None) -> str:
 
 def _files(left: Path, right: Path, file: str) -> Iterator[Difference]:
     """Compare two regular files: equal bytes are equal, else by what they hold."""
-    sizes = [path.stat().st_size for path in (left, right)]
-    digests = [hash_file(path)[1] for path in (left, right)]
-    if digests[0] == digests[1]:
+    if hash_file(left) == hash_file(right):
         return
     kinds = recognise_file(left), recognise_file(right)
     found: list[Difference] = []
@@ -147,10 +177,13 @@ def _files(left: Path, right: Path, file: str) -> Iterator[Difference]:
             found = [unread(file, err)]
     yield from found
     if not found or found[0].kind == "unread":
-        texts = [f"{size} bytes, sha256 {digest}" for size, digest in zip(sizes, digests, strict=True)]
-        same = not found and kinds[0] == kinds[1] and kinds[0] in _BY_CONTENT
-        note = "the same content in other bytes" if same else ""
-        yield Difference(kind="bytes", file=file, place="", left=texts[0], right=texts[1], note=note)
+        same = not found and kinds[0] == kinds[1] and kinds[0] in {*_BY_CONTENT} - {"text"}
+        yield from _bytes(left, right, file, note="the same content in other bytes" if same else "")
+
+
+def _bytes(left: Path, right: Path, file: str, *, note: str) -> Iterator[Difference]:
+    sides = ["{} bytes, sha256 {}".format(*hash_file(path)) for path in (left, right)]
+    yield Difference(kind="bytes", file=file, place="", left=sides[0], right=sides[1], note=note)
 
 
 def _comparison(kinds: tuple[str, str]) -> Compare | None:
@@ -187,6 +220,23 @@ def _tokenizer(left: Path, right: Path, file: str) -> Iterator[Difference]:
     return tokenizer_differences(read_tokenizer(left.parent), read_tokenizer(right.parent), file)
 
 
+def _text(left: Path, right: Path, file: str) -> Iterator[Difference]:
+    """Yield the first line in which two small texts differ; larger ones, and line ends, differ by their bytes."""
+    if max(path.stat().st_size for path in (left, right)) > SMALL_FILE:
+        return
+    lines = [read_bounded(path).decode(errors="replace").splitlines() for path in (left, right)]
+    pairs = enumerate(zip_longest(*lines), start=1)
+    first = next(((number, pair) for number, pair in pairs if pair[0] != pair[1]), None)
+    if first is None:
+        yield from _bytes(left, right, file, note="the same lines with other line ends")
+        return
+    number, sides = first
+    counts = " and ".join(str(len(side)) for side in lines)
+    shown = [None if side is None else side[:LINE] for side in sides]
+    note = f"the first line that differs, of {counts}"
+    yield Difference(kind="text", file=file, place=f"line {number}", left=shown[0], right=shown[1], note=note)
+
+
 _JSON_KINDS = (
     *("sidecar", "coreml-sidecar", "checkpoint-lock", "quant-report", "replay-report", "gate-result", "gate-policy"),
     *("timings", "source-record", "profile", "report", "release", "drafter-config", "diff", "inspection", "manifest"),
@@ -194,12 +244,13 @@ _JSON_KINDS = (
     *("asset-metadata", "mlpackage-manifest", "safetensors-index", "model-config", "json"),
 )
 # Kinds that are JSON, or should be: two of these are compared value by value, or it is said why not.
-_MAYBE_JSON = ("tokenizer", "damaged-json", "empty", "lfs-pointer", "html", "text")
+_MAYBE_JSON = ("tokenizer", "damaged-json", "empty", "lfs-pointer", "html")
 _BY_CONTENT: dict[str, Compare] = {
     "safetensors": _safetensors,
     "npz": _npz,
     "npy": _npy,
     "tokenizer": _tokenizer,
+    "text": _text,
     **dict.fromkeys(_JSON_KINDS, _json),
 }
 
@@ -214,6 +265,7 @@ def diff_json(found: Diff) -> dict[str, Any]:
         "equal": not found.differences,
         "count": len(found.differences),
         "cut": found.cut,
+        "rules": None if found.rules is None else list(found.rules),
         "differences": [_difference_json(one) for one in found.differences],
     }
 

@@ -55,7 +55,7 @@ def _plain(sides: Sequence[AssetFiles], file: str) -> Iterator[Difference]:
         hashes = left.stated_sha256, right.stated_sha256
         yield Difference(kind="bytes", file=prefix + HASH_FILE, place="", left=hashes[0], right=hashes[1])
     for name in sorted(set(left.extra) ^ set(right.extra)):
-        words = ("there", "nothing") if name in left.extra else ("nothing", "there")
+        words = ("there", None) if name in left.extra else (None, "there")
         yield Difference(kind="file", file=prefix + name, place="", left=words[0], right=words[1])
 
 

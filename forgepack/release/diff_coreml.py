@@ -49,7 +49,7 @@ def _form(port: Port) -> str:
     return f"{port.dtype} {list(port.shape)}"
 
 
-def _weights(model: CoreMlModel) -> str:
+def _weights(model: CoreMlModel) -> str | None:
     folder = model.path / ("Data/com.apple.CoreML" if model.kind == "package" else "")
     path = folder / WEIGHTS
-    return hash_file(path)[1] if path.is_file() else "nothing"
+    return hash_file(path)[1] if path.is_file() else None

@@ -14,7 +14,6 @@ from forgepack.artifacts.target import Embedding
 from forgepack.release.diff_values import Array, Difference, equal_bytes, measure, measure_blocks
 
 _ROWS = 256
-NOTHING = "nothing"
 
 
 def safetensors_differences(left: SafetensorsFile, right: SafetensorsFile, file: str) -> Iterator[Difference]:
@@ -27,10 +26,11 @@ def safetensors_differences(left: SafetensorsFile, right: SafetensorsFile, file:
             amount = measure(*(_values(file_, name) for file_ in (left, right)))
             yield Difference(kind="values", file=file, place=name, left=_form(one), right=_form(other), amount=amount)
     for key in sorted({*left.metadata, *right.metadata}):
-        sides = [file_.metadata.get(key, NOTHING)[:120] for file_ in (left, right)]
+        sides = [file_.metadata.get(key) for file_ in (left, right)]
         if sides[0] != sides[1]:
             place = f"__metadata__.{key}"
-            yield Difference(kind="field", file=file, place=place, left=sides[0], right=sides[1])
+            shown = [None if side is None else side[:120] for side in sides]
+            yield Difference(kind="field", file=file, place=place, left=shown[0], right=shown[1])
 
 
 def _values(file: SafetensorsFile, name: str) -> Array:
@@ -38,8 +38,8 @@ def _values(file: SafetensorsFile, name: str) -> Array:
     return file.array(name) if file.tensors[name].dtype in DTYPES else file.raw(name)
 
 
-def _form(info: TensorInfo | None) -> str:
-    return NOTHING if info is None else f"{info.dtype} {list(info.shape)}"
+def _form(info: TensorInfo | None) -> str | None:
+    return None if info is None else f"{info.dtype} {list(info.shape)}"
 
 
 def matrix_differences(left: SafetensorsFile, right: SafetensorsFile, file: str) -> Iterator[Difference]:
@@ -92,7 +92,7 @@ def _rows(file: SafetensorsFile, name: str, kind: str, span: slice) -> npt.NDArr
 def array_differences(left: Mapping[str, Any], right: Mapping[str, Any], file: str) -> Iterator[Difference]:
     """Yield arrays of two archives that differ; values are (form, reader of the array)."""
     for name in sorted({*left, *right}):
-        forms = [side[name][0] if name in side else NOTHING for side in (left, right)]
+        forms = [side[name][0] if name in side else None for side in (left, right)]
         if forms[0] != forms[1]:
             yield Difference(kind="tensor", file=file, place=name, left=forms[0], right=forms[1])
             continue

@@ -10,10 +10,22 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.errors import ForgepackError, InputError
+from forgepack.errors import ForgepackError
 
 DiffKind = Literal[
-    "kind", "file", "bytes", "field", "taps", "tensor", "values", "matrix", "tokens", "constant", "program", "unread"
+    "kind",
+    "file",
+    "bytes",
+    "field",
+    "text",
+    "taps",
+    "tensor",
+    "values",
+    "matrix",
+    "tokens",
+    "constant",
+    "program",
+    "unread",
 ]
 Array = npt.NDArray[Any]
 _SPAN = 1 << 20
@@ -37,29 +49,28 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One difference: ``file`` below what is compared, ``place`` in it, both sides, and the rules that would refuse.
+    """One difference: ``file`` below what is compared, ``place`` in it, both sides, and the rules that fail there.
 
-    ``rules`` are those that judge this place in a release: what they would say if the right side stood in the left
-    one's place; ``detail`` says what happened to a list of taps, or why content could not be read.
+    A side that has nothing there is None, which no text that it may hold equals.
+
+    ``rules`` are those by which the verifier refuses something in this file of the right side.
     """
 
     kind: DiffKind
     file: str
     place: str
-    left: str
-    right: str
+    left: str | None
+    right: str | None
     amount: Amount | None = None
     note: str = ""
-    detail: str = ""
     rules: tuple[str, ...] = ()
 
 
 def unread(file: str, err: ForgepackError) -> Difference:
-    """Return the difference that stands for content which could not be compared, and the error's code."""
+    """Return the difference that stands for content which could not be compared."""
     place = (err.where or "").rsplit("/", maxsplit=1)[-1]
     note = f"not compared by content: {place}: {err.what}" if place else f"not compared by content: {err.what}"
-    detail = err.code if isinstance(err, InputError) else ""  # a missing platform is no fault of the content
-    return Difference(kind="unread", file=file, place="", left="", right="", note=note, detail=detail)
+    return Difference(kind="unread", file=file, place="", left="", right="", note=note)
 
 
 def measure(left: Array, right: Array) -> Amount:

@@ -26,14 +26,18 @@ def diff_lines(found: Diff, *, verbose: bool = False) -> list[str]:
 
 
 def _summary(found: Diff) -> str:
-    names = f"{escape_line(str(found.left))} and {escape_line(str(found.right))}"
+    sides = zip((found.left, found.right), found.kinds, strict=True)
+    names = " and ".join(f"{escape_line(str(path))} ({kind})" for path, kind in sides)
     if not found.differences:
         return f"equal: {names}"
-    rules = sorted({rule for one in found.differences for rule in one.rules})
     more = " or more" if found.cut else ""
-    told = f"; rules: {' '.join(rules)}" if rules else ""
+    told = f"; rules: {' '.join(found.rules)}" if found.rules else ""
     word = "difference" if len(found.differences) == 1 else "differences"
     return f"{len(found.differences)}{more} {word}: {names}{told}"
+
+
+def _told(value: str | None) -> str:
+    return "nothing" if value is None else escape_line(value)
 
 
 def _lines(one: Difference) -> Iterator[str]:
@@ -48,8 +52,7 @@ def _lines(one: Difference) -> Iterator[str]:
             f"    {amount.differing} of {amount.elements} values differ{unmatched}: "
             f"max {amount.maximum:.6g}, RMS {amount.rms:.6g}{relative}"
         )
-    elif one.left or one.right:
-        yield f"    left:  {escape_line(one.left)}"
-        yield f"    right: {escape_line(one.right)}"
+    elif one.left != one.right:
+        yield from (f"    {side:<6} {_told(value)}" for side, value in (("left:", one.left), ("right:", one.right)))
     if one.note:
         yield f"    {escape_line(one.note)}"

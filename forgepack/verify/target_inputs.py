@@ -29,7 +29,7 @@ from forgepack.artifacts.tokenizer import (
     read_tokenizer_files,
 )
 from forgepack.verify import lineage
-from forgepack.verify.input_set import InputSet, Tree, below
+from forgepack.verify.input_set import InputSet, Tree, below, never
 from forgepack.verify.inputs import Input, Parsed
 from forgepack.verify.layout import CONFIG_FILE, LICENCE_FILE
 from forgepack.verify.readers import read_optional
@@ -46,6 +46,7 @@ class TargetInputs(InputSet):
     written_sidecar: Input[Mapping[str, Any]]
 
     def _add_target(self) -> None:
+        before = set(vars(self))
         model, build, export = self.sources.target.model, self.sources.target.build, self.sources.target.export
         self.model_tree: Input[Tree] = self._tree("model_tree", model)
         self.build_tree: Input[Tree] = self._tree("build_tree", build)
@@ -69,6 +70,12 @@ class TargetInputs(InputSet):
         self.target_licence: Input[tuple[Path, bytes]] = self._file(
             "target_licence", below(root, LICENCE_FILE), read_optional, absent=NO_ROOT
         )
+        self._of_target = tuple(vars(self).keys() - before)
+
+    def leave_out_target(self, reason: str) -> None:
+        """Leave every input of the target out: what needs one is not evaluated, for that reason."""
+        for name in self._of_target:
+            setattr(self, name, Input(name, never, depth=self.input(name).depth, absent=reason))
 
     def _read_export(self) -> Parsed[ExportFiles]:
         root = self.sources.target.export

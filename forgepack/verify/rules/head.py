@@ -110,7 +110,7 @@ def target_and_export(pair: Pair) -> Iterator[Finding]:
     why="one comparison can agree by the fault that it should find, as a stale head did with its own reference",
     remedy="name the part that was not seen: --target-export, or the build with its head package",
     depth="lineage",
-    needs=("package_head",),
+    needs=("package_head", "manifest"),
 )
 def identified_twice(pair: Pair) -> Iterator[Finding]:
     """At least two comparisons hold the package's head against the target or the binding."""

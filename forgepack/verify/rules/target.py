@@ -82,7 +82,7 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
     why="one rebuilt layer or package changes what the target accepts, under the same names",
     remedy="use the target that the package was emitted for, or emit it for this one",
     depth="hash",
-    needs=("binding", "digests"),
+    needs=("binding", "digests", "build_tree"),
     after=(
         "CTR060",
         "CTR067",
