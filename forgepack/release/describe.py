@@ -22,7 +22,7 @@ from forgepack.release.describe_folders import (
 )
 from forgepack.release.describe_json import JSON_KINDS, describe_damaged_json, describe_json
 from forgepack.release.describe_tensors import describe_npy, describe_npz, describe_safetensors
-from forgepack.release.inspection import Notes
+from forgepack.release.notes import Notes
 
 _TITLES = {
     "html": "an HTML page",

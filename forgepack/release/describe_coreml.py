@@ -10,7 +10,7 @@ from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.mlpackage import coreml_sidecar
 from forgepack.canonical import parse_object
 from forgepack.errors import ForgepackError
-from forgepack.release.inspection import Fault, Notes
+from forgepack.release.notes import Fault, Notes
 
 _TITLES = {
     "package": "a Core ML package",

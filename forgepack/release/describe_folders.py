@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from forgepack.artifacts.aimodel import SUFFIX, AssetFiles, hash_program, read_asset_files
 from forgepack.artifacts.checkpoint import CONFIG_FILE, MODEL_FILE
@@ -29,9 +27,9 @@ from forgepack.artifacts.tree import Entry, walk
 from forgepack.canonical import parse_object
 from forgepack.errors import CorruptError, MissingError
 from forgepack.limits import RELEASE_BYTES
-from forgepack.release.describe_json import drafter_config_facts, sidecar_facts
 from forgepack.release.describe_tensors import head_facts, tensor_facts
-from forgepack.release.inspection import Notes
+from forgepack.release.document_facts import drafter_config_facts, leaves, release_facts, sidecar_facts
+from forgepack.release.notes import Notes
 from forgepack.release.recognition import RELEASE_FILE
 from forgepack.verify.layout import LICENCE_FILE, NOTICE_FILE, SELECTOR_FILE, SOURCE_FILE
 
@@ -133,7 +131,7 @@ def describe_asset(notes: Notes) -> None:
             notes.facts[key] = metadata[key]
     bound = files.custom.get("forgepack")
     if isinstance(bound, dict):
-        notes.facts["made for"] = _leaves(bound, ("profile.name", "target.export", "quantization.variant"))
+        notes.facts["made for"] = leaves(bound, ("profile.name", "target.export", "quantization.variant"))
     if files.extra:
         notes.facts["further files"] = ", ".join(files.extra)
     if notes.deep:
@@ -240,23 +238,6 @@ def describe_bundle(notes: Notes) -> None:
         notes.facts["not listed"] = f"{len(beside)}: {', '.join(beside[:4])}"
 
 
-def release_facts(notes: Notes, raw: dict[str, Any]) -> None:
-    """Write down what a release.json says, leniently: judging it is the verifier's."""
-    upstream, drafter = raw.get("upstream_model"), raw.get("drafter")
-    if isinstance(upstream, dict):
-        notes.identity["upstream"] = f"{upstream.get('id')} @ {upstream.get('revision')}"
-    if isinstance(drafter, dict):
-        notes.facts["drafter"] = _leaves(drafter, ("path", "model", "target_export", "head_export"))
-        notes.facts["taps"] = drafter.get("taps")
-    files = raw.get("files")
-    items = [item for item in files if isinstance(item, dict)] if isinstance(files, list) else []
-    components = Counter(str(item.get("component")) for item in items)
-    notes.facts["components"] = ", ".join(f"{name} {count}" for name, count in sorted(components.items()))
-    sizes = [item.get("bytes") for item in items]
-    notes.facts["bytes"] = sum(size for size in sizes if type(size) is int)
-    notes.facts["schema version"] = raw.get("schema_version")
-
-
 def describe_folder(notes: Notes) -> None:
     """Tell what lies in a folder of no known kind."""
     notes.title = "a folder of no kind that this tool knows"
@@ -275,14 +256,3 @@ def _missing(notes: Notes, names: tuple[str, ...]) -> None:
     absent = [name for name in names if not (notes.path / name).exists()]
     if absent:
         notes.facts["not there"] = ", ".join(absent)
-
-
-def _leaves(raw: dict[str, Any], paths: tuple[str, ...]) -> str:
-    found = []
-    for path in paths:
-        node: Any = raw
-        for key in path.split("."):
-            node = node.get(key) if isinstance(node, dict) else None
-        if node is not None:
-            found.append(f"{path.split('.', maxsplit=1)[0]} {node}")
-    return ", ".join(found)

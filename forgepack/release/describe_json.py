@@ -3,87 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from forgepack.artifacts.config import DrafterConfig, read_drafter_config
+from forgepack.artifacts.config import read_drafter_config
 from forgepack.artifacts.lock import parse_lock
 from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.tokenizer import read_json, read_tokenizer
-from forgepack.artifacts.unproven import unproven_sources
 from forgepack.canonical import digest_json
 from forgepack.errors import CorruptError
 from forgepack.limits import MANIFEST_BYTES, QUANT_REPORT_BYTES, SIDECAR_BYTES, SMALL_FILE, TOKENIZER_BYTES
-from forgepack.release.inspection import Notes
-
-Json = Mapping[str, Any]
-
-
-def lookup(raw: Any, dotted: str) -> Any:
-    """Return the value at a dotted path, None where there is none."""
-    for key in dotted.split("."):
-        raw = raw.get(key) if isinstance(raw, Mapping) else None
-    return raw
-
-
-def _tell(notes: Notes, raw: Json, **paths: str) -> None:
-    """Write down the values at some paths, those that are there."""
-    for name, path in paths.items():
-        value = lookup(raw, path)
-        if value is not None:
-            notes.facts[name.replace("_", " ")] = value
-
-
-def drafter_config_facts(notes: Notes, config: DrafterConfig) -> None:
-    """Write down a drafter's config: taps, mask token, sizes, and the profiles that it fits."""
-    raw = config.raw
-    inner = raw.get("dflash_config")
-    notes.identity["config"] = config.sha256
-    _tell(
-        notes, raw, layers="num_hidden_layers", hidden="hidden_size", vocabulary="vocab_size", window="sliding_window"
-    )
-    if isinstance(inner, dict):
-        _tell(notes, inner, taps="target_layer_ids", block="block_size", mask_token="mask_token_id")  # noqa: S106
-    fits = [p.name for p in notes.profiles if not list(config.faults(p.geometry))]
-    notes.facts["geometry of profile"] = ", ".join(fits) if fits else "none of the known ones"
-
-
-def sidecar_facts(notes: Notes, raw: Json) -> None:
-    """Write down what a drafter's sidecar says of itself, its target and its sources."""
-    bound = raw.get("forgepack")
-    _tell(notes, raw, target_export="target_export", head_export="head_export", mask_scale="mask_scale", window="W")
-    entries = raw.get("entries")
-    if isinstance(entries, dict):
-        notes.facts["entries"] = ", ".join(sorted(map(str, entries)))
-    if not isinstance(bound, dict):
-        notes.facts["bound"] = "no: written by other scripts, nothing in it is a digest"
-        return
-    _tell(notes, bound, profile="profile.name", method="quantization.method", taps="target.taps.layer_ids")
-    # No profile judges here: whether one pins the files is for verify to say.
-    for number, sentence in enumerate(unproven_sources(bound, pinned=False)):
-        notes.facts["not proven" if number == 0 else f"not proven, {number + 1}"] = sentence
-    digests = {
-        "program": f"package.files.{lookup(bound, 'package.asset')}/main.mlirb.sha256",
-        "checkpoint weights": "checkpoint.model_sha256",
-        "head": "target.head.sha256",
-        "tokenizer": "target.tokenizer.sha256",
-        "quantized drafter": "quantization.drafter_quant_sha256",
-    }
-    commit = lookup(bound, "checkpoint.commit")
-    if commit is not None:
-        notes.identity["checkpoint"] = f"{lookup(bound, 'checkpoint.repo')} @ {commit}"
-    for name, path in digests.items():
-        value = _file_digest(bound, path) if name == "program" else lookup(bound, path)
-        if isinstance(value, str):
-            notes.identity.setdefault(name, value)
-
-
-def _file_digest(bound: Json, path: str) -> Any:
-    """Return a listed file's digest; file names hold dots, so they are no dotted path."""
-    name = path.removeprefix("package.files.").removesuffix(".sha256")
-    files = lookup(bound, "package.files")
-    entry = files.get(name) if isinstance(files, dict) else None
-    return entry.get("sha256") if isinstance(entry, dict) else None
+from forgepack.release.document_facts import (
+    Json,
+    drafter_config_facts,
+    lookup,
+    release_facts,
+    sidecar_facts,
+    tell,
+)
+from forgepack.release.notes import Notes
 
 
 def _sidecar(notes: Notes, raw: Json) -> None:
@@ -126,7 +63,7 @@ def _quant_report(notes: Notes, _: Json) -> None:
 def _replay(notes: Notes, raw: Json) -> None:
     notes.title = "the report of a replay"
     _judge(notes, raw, "replay")
-    _tell(
+    tell(
         notes, raw, workload="workload", profile="profile.name", export="target.export", sequences="traces.sequences"
     )
     notes.identity |= _texts(raw, {"traces": "traces.sha256", "target": "target.sha256"})
@@ -140,9 +77,7 @@ def _replay(notes: Notes, raw: Json) -> None:
 def _profile(notes: Notes, raw: Json) -> None:
     notes.title = "a profile"
     notes.identity["profile"] = digest_json(dict(raw))
-    _tell(
-        notes, raw, name="name", repository="hub.repo", commit="hub.commit", package="package", taps="geometry.taps"
-    )
+    tell(notes, raw, name="name", repository="hub.repo", commit="hub.commit", package="package", taps="geometry.taps")
     shipped = {p.name for p in notes.profiles if p.digest == notes.identity["profile"]}
     notes.facts["shipped"] = "yes" if shipped else "no"
 
@@ -163,15 +98,13 @@ def _tokenizer(notes: Notes, _: Json) -> None:
 
 
 def _release(notes: Notes, raw: Json) -> None:
-    from forgepack.release.describe_folders import release_facts
-
     notes.title = "a release's inventory"
     release_facts(notes, dict(raw))
 
 
 def _report(notes: Notes, raw: Json) -> None:
     notes.title = "the report of a verification"
-    _tell(notes, raw, verdict="verdict", depth="depth", profile="profile.name", version="version")
+    tell(notes, raw, verdict="verdict", depth="depth", profile="profile.name", version="version")
     checks = raw.get("checks")
     failed = (
         [c.get("id") for c in checks if isinstance(c, dict) and c.get("status") == "fail"]
@@ -184,15 +117,15 @@ def _report(notes: Notes, raw: Json) -> None:
 def _gate(notes: Notes, raw: Json) -> None:
     notes.title = "the result of a gate"
     _judge(notes, raw, "gate")
-    _tell(notes, raw, verdict="verdict", policy="policy.path")
+    tell(notes, raw, verdict="verdict", policy="policy.path")
     notes.identity |= _texts(raw, {"policy": "policy.sha256", "report": "report.sha256"})
 
 
 def _attestation(notes: Notes, raw: Json) -> None:
     notes.title = "an attestation of a drafter package for a second target"
     _judge(notes, raw, "attestation")
-    _tell(notes, raw, package="drafter.package", target="target.export", workload="evidence.workload")
-    _tell(notes, raw, accepted="evidence.drafter.acceptance.mean", agreement="evidence.drafter.agreement.mean")
+    tell(notes, raw, package="drafter.package", target="target.export", workload="evidence.workload")
+    tell(notes, raw, accepted="evidence.drafter.acceptance.mean", agreement="evidence.drafter.agreement.mean")
     notes.identity |= _texts(raw, {"drafter": "drafter.sha256", "evidence": "evidence.sha256", "own": "sha256"})
 
 
@@ -200,7 +133,7 @@ def _schema_only(title: str, schema: str, **paths: str) -> Callable[[Notes, Json
     def describe(notes: Notes, raw: Json) -> None:
         notes.title = title
         _judge(notes, raw, schema)
-        _tell(notes, raw, **paths)
+        tell(notes, raw, **paths)
 
     return describe
 
@@ -208,7 +141,7 @@ def _schema_only(title: str, schema: str, **paths: str) -> Callable[[Notes, Json
 def _plain(title: str, **paths: str) -> Callable[[Notes, Json], None]:
     def describe(notes: Notes, raw: Json) -> None:
         notes.title = title
-        _tell(notes, raw, **paths)
+        tell(notes, raw, **paths)
 
     return describe
 

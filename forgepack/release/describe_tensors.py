@@ -15,7 +15,7 @@ from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.errors import CorruptError
 from forgepack.geometry import Geometry, Shape, checkpoint_tensors, codebook_tensors, quant_tensors
 from forgepack.profile import Profile
-from forgepack.release.inspection import Notes
+from forgepack.release.notes import Notes
 
 _DEEP_HEAD = 64 << 20
 
