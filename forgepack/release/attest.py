@@ -21,6 +21,7 @@ from forgepack.verify.compare import lookup
 from forgepack.verify.drafter_record import drafter_record
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import Sources
 from forgepack.verify.subject import Pair
@@ -63,7 +64,7 @@ def attest(inputs: AttestInputs, *, progress: Callable[[str], None] | None = Non
 
 
 def _pair(inputs: AttestInputs, given: Given) -> Pair:
-    return Pair(replace(inputs.sources, given=given), inputs.profile, inputs.depth, seconds=inputs.seconds)
+    return OpenPair(replace(inputs.sources, given=given), inputs.profile, inputs.depth, seconds=inputs.seconds)
 
 
 def make_attestation(pair: Pair, evidence: Evidence) -> dict[str, Any]:

@@ -36,10 +36,10 @@ from forgepack.release.inventory import BundleInputs
 from forgepack.release.recipe import BuildRecipe, describe_inputs
 from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Report
 from forgepack.verify.sources import Sources as PairSources
 from forgepack.verify.sources import absolute
-from forgepack.verify.subject import Pair
 
 Outcome = Literal["made", "up to date", "refused"]
 STEPS = ("fetch", "quantize", "emit", "verify", "bundle")
@@ -218,7 +218,7 @@ class _Build:
             },
             given=recipe.given,
         )
-        pair = Pair(sources, recipe.profile, recipe.depth, seconds=recipe.seconds)
+        pair = OpenPair(sources, recipe.profile, recipe.depth, seconds=recipe.seconds)
         self.report = replace(verify(pair, strict=recipe.strict, terms=recipe.terms), options=recipe.options)
         make_folder(recipe.reports)
         write_file(recipe.reports / REPORT_FILE, self.world.render(self.report))

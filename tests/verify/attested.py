@@ -19,9 +19,9 @@ from forgepack.release.drafter_identity import drafter_files
 from forgepack.release.evidence import read_evidence
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.factory import EXPORT, tiny_profile, write_layer
 from tests.verify.sabotage import Change, put
 
@@ -149,4 +149,4 @@ def judged(
         evidence=tuple(read_evidence(path, path.stem) for path in evidence),
     )
     sources = replace(find_sources(root / "drafter", root / target), given=given)
-    return verify(Pair(sources, tiny_profile(), Depth[depth.upper()], seconds=60))
+    return verify(OpenPair(sources, tiny_profile(), Depth[depth.upper()], seconds=60))

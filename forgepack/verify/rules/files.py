@@ -37,7 +37,7 @@ def _model_records(pair: Pair) -> Mapping[str, Any] | None:
     stated, attestation = bound(pair, _RECORD), pair.bond.value.attestation
     if isinstance(stated, Mapping):
         return stated
-    older = is_of_version_1(pair) if attestation is None else attestation.older
+    older = is_of_version_1(pair.written_sidecar) if attestation is None else attestation.older
     return None if older else {}
 
 
