@@ -22,7 +22,7 @@ def diff(ctx: click.Context, *, left: Path, right: Path, as_json: bool) -> int:
     Packages, quantized drafters, sidecars, checkpoints, targets, bundles, or single files of any kind. Exit code 0
     when they are equal, 1 when not.
     """
-    from forgepack.release.diff import diff_json, diff_paths
+    from forgepack.release.diff.compare import diff_json, diff_paths
     from forgepack.render.diff_text import diff_lines
 
     found = diff_paths(left, right)

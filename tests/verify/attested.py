@@ -14,9 +14,9 @@ from forgepack.artifacts.attestation import own_digest, read_attestation
 from forgepack.artifacts.files import hash_file
 from forgepack.canonical import digest_json, dump_canonical
 from forgepack.profile import Profile
-from forgepack.release.attest import AttestInputs, AttestResult, attest
-from forgepack.release.drafter_identity import drafter_files
-from forgepack.release.evidence import read_evidence
+from forgepack.release.attest.evidence import read_evidence
+from forgepack.release.attest.make import AttestInputs, AttestResult, attest
+from forgepack.release.replay.drafter_identity import drafter_files
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given
 from forgepack.verify.open_pair import OpenPair

@@ -14,7 +14,7 @@ from forgepack.artifacts.deny import read_deny_list
 from forgepack.artifacts.files import hash_file
 from forgepack.errors import UsageError
 from forgepack.profile import Profile
-from forgepack.release.drafter_identity import drafter_sha256
+from forgepack.release.replay.drafter_identity import drafter_sha256
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given
 from forgepack.verify.open_pair import OpenPair

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.release.diff import diff_paths
+from forgepack.release.diff.compare import diff_paths
 from forgepack.verify.rule import find_rule
 from tests.verify import test_contract, test_formats, test_package, test_taps, test_tokenizer_rules
 from tests.verify.running import explain_all, roots, verified

@@ -23,7 +23,7 @@ from forgepack.emit.package_weights import PackageHead, PackageWeights
 from forgepack.geometry import checkpoint_tensors, int8_matrices, lut_matrices
 from forgepack.miniature.scene import Scene
 from forgepack.parallel import open_pool
-from forgepack.release.package_weights import open_package
+from forgepack.release.replay.package_weights import open_package
 from forgepack.verify import engine
 from forgepack.verify.engine import verify
 from forgepack.verify.execution import (
