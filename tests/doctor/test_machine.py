@@ -16,9 +16,9 @@ from forgepack.doctor import machine
 from forgepack.doctor.machine import Condition, look_around
 from forgepack.errors import HubError
 from forgepack.miniature.data import find_miniature
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.profile import load_profile
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
+from tests.hub.loopback import LoopbackHub
 
 
 def named(conditions: tuple[Condition, ...]) -> dict[str, Condition]:

@@ -12,13 +12,13 @@ import pytest
 from forgepack.artifacts.files import hash_file
 from forgepack.errors import HubError, NothingToVerifyError, UsageError
 from forgepack.hub import Effects, HubSettings, Progress
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.release.published.verify import PublishedRelease, name_release, verify_published
 from forgepack.verify.given import Given
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.selection import Selection
 from forgepack.verify.terms import Terms
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
+from tests.hub.loopback import LoopbackHub
 from tests.release.bench import STEM, edit, edit_listed, relist
 from tests.verify.factory import tiny_profile
 from tests.verify.running import check_of, explain_all, failed, roots, told

@@ -13,10 +13,10 @@ import pytest
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
 from forgepack.miniature.data import find_miniature
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.profile import load_profile
 from tests.hub.bench import tree_of
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
+from tests.hub.loopback import LoopbackHub
 from tests.release.bench import edit, read_json
 
 STEPS = ("fetch", "quantize", "emit", "verify", "bundle")

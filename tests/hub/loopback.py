@@ -1,24 +1,20 @@
-"""A hub on loopback, good enough for the real huggingface_hub client: serves folders at pinned commits.
+"""The tests' hub on loopback: repositories at pinned commits for the real huggingface_hub client, and faults.
 
-``forgepack demo`` fetches the miniature from it, and the tests damage its answers through ``fault``. Standard
-library only, one thread a connection, HTTP/1.1 with a Content-Length on every answer. Of the hub's API it has
-what a pinned download asks for: model info, tree (paged on demand), resolve (HEAD and GET with ranges, LFS
-headers, a second origin for storage), gated and private repositories, and the hub's X-Error-Code.
+More than the demonstration's small hub: branches, pages of a tree, a second origin for storage, gated and private
+repositories, the hub's X-Error-Code, and answers that ``fault`` damages.
 """
 
 from __future__ import annotations
 
 import re
-import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
-from forgepack.miniature.loopback_routes import route
-from forgepack.miniature.loopback_shelf import Content, Reply, Request, ServedRepo, Shelf
+from forgepack.miniature.server import Handler, Reply, Request, Server, close
+from tests.hub.loopback_routes import route, stored
+from tests.hub.loopback_shelf import Content, ServedRepo, Shelf
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,8 +50,8 @@ class LoopbackHub:
         self.log: list[Request] = []
         self._faults: list[Fault] = []
         self._guard = threading.Lock()
-        self._server = _Server(self, "hub")
-        self._storage = _Server(self, "storage") if storage else None
+        self._server = _Server(lambda request: route(self.shelf, request), self.take)
+        self._storage = _Server(lambda request: stored(self.shelf, request), self.take) if storage else None
         self.url = self._server.url + prefix
         storage_url = self._storage.url if self._storage else None
         self.shelf = Shelf(url=self.url, storage_url=storage_url, page=page, prefix=prefix)
@@ -92,110 +88,56 @@ class LoopbackHub:
 
     def __enter__(self) -> Self:
         for server in self._servers():
-            server.start()
+            server.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for server in self._servers():
-            server.stop()
+            server.__exit__()
 
     def _servers(self) -> list[_Server]:
         return [self._server] if self._storage is None else [self._server, self._storage]
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, hub: LoopbackHub, name: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.hub = hub
-        self.name = name
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        self._open: set[socket.socket] = set()
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
-        for connection in list(self._open):
-            _close(connection)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._open.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.discard(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that went away is no news."""
-
-
-def _close(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+class _Handler(Handler):
     server: _Server
 
-    def do_GET(self) -> None:
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing: the library never prints."""
-
-    def version_string(self) -> str:
-        return "forgepack-loopback"
-
-    def _answer(self) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        hub = self.server.hub
-        request = Request(method=self.command, path=self.path, headers=headers, origin=self.server.name)
-        fault = hub.take(request)
+    def respond(self) -> None:
+        request = self.request_read()
+        fault = self.server.take(request)
         if fault is not None and fault.before is not None:
             fault.before()
         if fault is not None and fault.drop:
             self._hang_up()
             return
-        reply = route(hub.shelf, request)
-        self._send(reply if fault is None else _damage(reply, fault), fault)
-
-    def _send(self, reply: Reply, fault: Fault | None) -> None:
-        self.send_response(reply.status)
-        for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
-            if value != "":
-                self.send_header(name, value)
-        self.end_headers()
-        if self.command == "HEAD":
-            return
-        if fault is None or fault.cut is None:
-            self.wfile.write(reply.body)
+        reply = self.server.answer(request)
+        if fault is None:
+            self.send(reply)
         else:
+            self._send_damaged(_damage(reply, fault), fault)
+
+    def _send_damaged(self, reply: Reply, fault: Fault) -> None:
+        if self.command == "HEAD" or fault.cut is None:
+            self.send(reply)
+        else:
+            self.send_head(reply)
             self.wfile.write(reply.body[: fault.cut])
             if fault.during is not None:
                 fault.during()
             self._hang_up()
-        if "Content-Length" in reply.headers and reply.headers["Content-Length"] != str(len(reply.body)):
+        announced = reply.headers.get("Content-Length", str(len(reply.body)))
+        if self.command != "HEAD" and announced != str(len(reply.body)):
             self._hang_up()
 
     def _hang_up(self) -> None:
         self.close_connection = True
-        _close(self.connection)
+        close(self.connection)
+
+
+class _Server(Server):
+    def __init__(self, answer: Callable[[Request], Reply], take: Callable[[Request], Fault | None]) -> None:
+        super().__init__(answer, handler=_Handler)
+        self.take = take
 
 
 def _damage(reply: Reply, fault: Fault) -> Reply:
