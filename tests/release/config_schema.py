@@ -1,4 +1,4 @@
-"""The JSON Schema of forgepack.toml, made of the commands' options: ``python -m tests.cli.config_schema``."""
+"""The JSON Schema of forgepack.toml, made of the commands' options: ``python -m tests.release.config_schema``."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.config import load_config
 from forgepack.cli.main import COMMANDS, forgepack, run
 from forgepack.errors import UsageError
-from tests.cli.config_schema import SCHEMA, config_schema
+from tests.release.config_schema import SCHEMA, config_schema
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +210,7 @@ def test_help_needs_no_good_file(here: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_schema_is_made_of_the_options() -> None:
-    """The schema is what the options give; python -m tests.cli.config_schema writes it again."""
+    """The schema is what the options give; python -m tests.release.config_schema writes it again."""
     assert config_schema() == json.loads(SCHEMA.read_bytes())
 
 
