@@ -113,3 +113,12 @@ def blas_identity() -> dict[str, Any]:
         "numpy": np.__version__,
         "scipy": scipy_version,
     }
+
+
+def gather(*tasks: Callable[[], Any], workers: int = 2) -> list[Any]:
+    """Run tasks on a few threads (hashing releases the interpreter's lock) and return their results in order.
+
+    The first failure in that order is raised.
+    """
+    with ThreadPoolExecutor(workers) as executor:
+        return [future.result() for future in [executor.submit(task) for task in tasks]]

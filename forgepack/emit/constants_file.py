@@ -15,9 +15,9 @@ from forgepack.coreai_backend.constants import payload_bytes
 from forgepack.coreai_backend.placeholders import SMALLEST
 from forgepack.disk.files import opened
 from forgepack.emit.constant_spec import ConstantSpec, Narrowing, Sources
-from forgepack.emit.describe import gather
 from forgepack.errors import InternalError
 from forgepack.geometry import Shape
+from forgepack.parallel import gather
 
 _ALIGNMENT = 4096
 

@@ -23,10 +23,15 @@ from forgepack.artifacts.target import Target
 from forgepack.artifacts.tree import walk
 from forgepack.coreai_backend.reader import read_asset
 from forgepack.emit.constant_spec import Array, Sources
-from forgepack.emit.describe import Note, describe_checkpoint, describe_quantization, describe_target, gather
 from forgepack.emit.table import MASK_ROW, MASK_SCALE
 from forgepack.errors import IdentityError, MissingError
+from forgepack.facts.checkpoint import checkpoint_facts
+from forgepack.facts.fact import record_of
+from forgepack.facts.files import Note
+from forgepack.facts.quantization import quantization_facts
+from forgepack.facts.target import target_record
 from forgepack.geometry import lut_matrices
+from forgepack.parallel import gather
 from forgepack.profile import Profile
 from forgepack.quantize.fidelity import compare_matrices, compared_bytes, matrices_of
 
@@ -119,7 +124,7 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
     _, _, target, package_head, _ = gather(
         lambda: _check_checkpoint(inputs.checkpoint, profile, note),
         lambda: _check_quant_bytes(inputs.quant, note),
-        lambda: describe_target(inputs.target, profile.geometry, note),
+        lambda: target_record(inputs.target, profile.geometry, note),
         lambda: _read_head_package(inputs.target),
         lambda: _check_source(inputs, note),
         workers=5,
@@ -138,9 +143,9 @@ def identify(inputs: EmitInputs, profile: Profile, *, note: Note | None = None) 
         raise _foreign(what, other, "content of its own", f"the bytes of {first}")
     rewritten = _rewritten_tokenizer(inputs, target)
     return Identity(
-        checkpoint=describe_checkpoint(inputs.checkpoint),
+        checkpoint=record_of(checkpoint_facts(inputs.checkpoint.root, inputs.checkpoint.lock)),
         target=target,
-        quantization=describe_quantization(inputs.quant),
+        quantization=record_of(quantization_facts(inputs.quant.report)),
         warnings=() if rewritten is None else (rewritten,),
     )
 

@@ -28,7 +28,6 @@ from forgepack.disk.folders import locked_work, publish, remove_work, scratch_fo
 from forgepack.emit.author import Author, AuthoredProgram, open_author
 from forgepack.emit.constant_spec import ConstantSpec, Narrowing
 from forgepack.emit.constants_file import StoredConstant, comes_late, lay_out, narrowings, store_constants
-from forgepack.emit.describe import describe_file
 from forgepack.emit.inputs import (
     LICENCE_FILES,
     EmitInputs,
@@ -47,6 +46,7 @@ from forgepack.emit.sidecar_content import (
     source_record,
 )
 from forgepack.emit.table import constant_table
+from forgepack.facts.files import file_record
 from forgepack.geometry import Geometry, codebook_tensors
 from forgepack.profile import Profile, Recipe
 
@@ -243,7 +243,7 @@ def _describe_files(root: Path, asset: WrittenAsset) -> dict[str, dict[str, Any]
     program = f"{asset.root.name}/{PROGRAM_FILE}"
     known = {program: {"bytes": asset.program_bytes, "sha256": asset.program_sha256}}
     return {
-        entry.path: known.get(entry.path) or describe_file(root / entry.path)
+        entry.path: known.get(entry.path) or file_record(root / entry.path)
         for entry in walk(root)
         if entry.kind == "file"
     }

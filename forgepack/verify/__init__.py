@@ -4,5 +4,5 @@
 the rules, ``terms`` what the gate's owner accepts, ``report`` the outcome. Helpers of rules take a pair. The rules
 themselves are found in the room below, which this one never imports by name.
 
-May import: artifacts, disk, coreai_backend, drafter, quantize, emit.
+May import: artifacts, disk, coreai_backend, facts, drafter, quantize, emit.
 """

@@ -6,9 +6,10 @@ The binding is the sidecar's ``forgepack`` object; its record of the target is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from forgepack.facts.fact import Fact, differences
 from forgepack.verify.compare import differing, identical, lookup
 from forgepack.verify.report import Finding
 from forgepack.verify.subject import Pair
@@ -40,21 +41,19 @@ def against(pair: Pair, path: str, found: Any, where: str, *, subject: str = "")
         yield differing(subject or path, where, expected=expected, found=found, message=message)
 
 
-def leaves(expected: Any, found: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (dotted path, expected, found) of every leaf in which two JSON values differ, types included."""
-    if isinstance(expected, Mapping) and isinstance(found, Mapping):
-        for key in sorted({*expected, *found}):
-            here = f"{path}.{key}" if path else key
-            if key not in found or key not in expected:
-                yield here, expected.get(key, "nothing"), found.get(key, "nothing")
-            else:
-                yield from leaves(expected[key], found[key], here)
-    elif not identical(found, expected):
-        yield path, expected, found
+def compared(pair: Pair, part: str, facts: Iterable[Fact]) -> Iterator[Finding]:
+    """Yield a finding for each leaf in which a fact is not what the binding states of it, below ``part``."""
+    for fact in facts:
+        path = f"{part}.{fact.path}"
+        for inner, expected, found in differences(bound(pair, path), fact.value):
+            subject, stated = fact.subject or path, f"{path}.{inner}" if inner else path
+            where = pair.place(fact.file, ".".join(filter(None, (fact.part, inner))))
+            message = f"stated in {stated_at(pair, stated)}"
+            yield differing(f"{subject} {inner}".rstrip(), where, expected=expected, found=found, message=message)
 
 
 def must_state(pair: Pair, path: str, expected: Any, *, subject: str = "") -> Iterator[Finding]:
     """Yield a finding for each leaf in which the binding at ``path`` is not what it must be."""
-    for inner, wanted, found in leaves(expected, bound(pair, path)):
+    for inner, wanted, found in differences(expected, bound(pair, path)):
         here = f"{path}.{inner}" if inner else path
         yield differing(subject or here, stated_at(pair, here), expected=wanted, found=found)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.safetensors_file import SafetensorsFile
-from forgepack.canonical import sha256_hex
 from forgepack.errors import ForgepackError
+from forgepack.facts import target as facts
+from forgepack.facts.fact import Fact
 from forgepack.verify.compare import lookup, same
-from forgepack.verify.files import describe, found_basis, target_file
+from forgepack.verify.files import describe, target_file
 from forgepack.verify.input_set import never
 from forgepack.verify.inputs import Input, UnavailableError
 from forgepack.verify.subject import Bond, Pair
@@ -36,26 +38,26 @@ def choose_bond(pair: Pair) -> Bond:
 
 def differing_parts(pair: Pair, record: Any) -> Iterator[str]:
     """Yield what of the found target is not as a record states it, as far as the pair's depth sees."""
-    for name, path, found in _header_parts(pair):
-        if not same(found, lookup(record, path)):
+    for name, read in _header_parts(pair):
+        if not _holds(functools.partial(_states, record, read)):
             yield name
-    if pair.manifest.available and not _as_recorded(lambda: found_basis(pair), lookup(record, "basis")):
-        yield "basis"
     yield from _files(pair, lookup(record, "files"))
 
 
-def _header_parts(pair: Pair) -> Iterator[tuple[str, str, Any]]:
-    """Yield (name, path in a record, what was found) of what headers tell."""
+def _header_parts(pair: Pair) -> Iterator[tuple[str, Callable[[], Iterator[Fact]]]]:
+    """Yield (name, facts) of each part of the target that headers tell of."""
     if pair.manifest.available:
-        yield "export", "export", pair.manifest.value.export
-        yield "manifest", "manifest.content_sha256", pair.manifest.value.digest
+        manifest = pair.manifest.value
+        yield "export", lambda: facts.export_facts(manifest)
+        yield "manifest", lambda: facts.manifest_facts(manifest)
     if pair.target_config.available:
-        yield "config", "config_sha256", pair.target_config.value.sha256
+        yield "config", lambda: facts.config_facts(pair.target_config.value)
     if pair.head.available:
-        yield "head", "head.header_sha256", pair.head.value.header_sha256
-    token = pair.profile.geometry.mask_token
-    if pair.embedding.available and token < pair.embedding.value.shape[0]:
-        yield "mask row", "mask_row.sha256", sha256_hex(pair.embedding.value.row(token).tobytes())
+        yield "head", lambda: facts.head_header_facts(pair.head.value)
+    if pair.embedding.available:
+        yield "mask row", lambda: facts.mask_row_facts(pair.embedding.value, pair.profile.geometry)
+    if pair.manifest.available:
+        yield "basis", lambda: facts.basis_facts(pair.manifest.value, pair.sources.target)
 
 
 def _files(pair: Pair, files: Any) -> Iterator[str]:
@@ -63,14 +65,22 @@ def _files(pair: Pair, files: Any) -> Iterator[str]:
         return
     for path, record in sorted(files.items()):
         file = target_file(pair, path)
-        if file is not None and not _as_recorded(functools.partial(describe, pair, file), record):
+        if file is not None and not _holds(functools.partial(_is_as_recorded, pair, file, record)):
             yield path
 
 
-def _as_recorded(read: Callable[[], Any], record: Any) -> bool:
-    """Whether what can be read is what is recorded; what can't be read is told by its own reader."""
+def _is_as_recorded(pair: Pair, file: Path, record: Any) -> bool:
+    return same(describe(pair, file), record)
+
+
+def _states(record: Any, read: Callable[[], Iterator[Fact]]) -> bool:
+    return all(same(fact.value, lookup(record, fact.path)) for fact in read())
+
+
+def _holds(check: Callable[[], bool]) -> bool:
+    """Return what a check says; a part that can't be read is not as recorded, and its own reader reports it."""
     try:
-        return same(read(), record)
+        return check()
     except ForgepackError:
         return False
 

@@ -6,18 +6,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from forgepack.artifacts.aimodel import METADATA_FILE, SUFFIX, metadata_content
-from forgepack.artifacts.files import hash_file, only_line_ends_differ, read_bounded
+from forgepack.artifacts.files import hash_file, only_line_ends_differ
 from forgepack.artifacts.tree import unsafe_reason
-from forgepack.canonical import digest_json, parse_object
 from forgepack.errors import CorruptError
+from forgepack.facts.files import is_asset_metadata, metadata_record
 from forgepack.verify.binding import stated_at
 from forgepack.verify.compare import differing, identical
 from forgepack.verify.hashing import FileDigest
 from forgepack.verify.report import Finding
 from forgepack.verify.subject import Pair
-
-BASIS_FILE = "basis.json"
 
 
 def target_file(pair: Pair, path: str) -> Path | None:
@@ -61,10 +58,9 @@ def describe(pair: Pair, file: Path) -> dict[str, Any] | None:
         digest = FileDigest(bytes=size, sha256=sha256)
     if digest is None:
         return None
-    if file.name == METADATA_FILE and file.parent.suffix == SUFFIX:
+    if is_asset_metadata(file):
         try:
-            content = metadata_content(parse_object(read_bounded(file), where=str(file)))
-            return {"content_sha256": digest_json(content)}
+            return metadata_record(file)
         except CorruptError:
             pass  # its own reader reports it; here its bytes are compared
     return {"bytes": digest.bytes, "sha256": digest.sha256}
@@ -80,15 +76,3 @@ def _short(record: Any) -> str:
     if isinstance(record, Mapping):
         return ", ".join(f"{key} {record[key]}" for key in sorted(record))
     return str(record)
-
-
-def found_basis(pair: Pair) -> dict[str, Any] | None:
-    """Return what says that the target's residual is rotated, in the sidecar's form; None when nothing does."""
-    from forgepack.canonical import sha256_hex
-
-    files = {}
-    for part, root in (("export", pair.sources.target.export), ("coreai", pair.sources.target.build)):
-        if root is not None and (root / BASIS_FILE).is_file():
-            files[part] = sha256_hex(read_bounded(root / BASIS_FILE))
-    declared = pair.manifest.value.basis
-    return None if declared is None and not files else {"rot1_basis": declared, "files": files}

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from forgepack.artifacts.aimodel import CUSTOM_KEY, METADATA_FILE
-from forgepack.verify.binding import leaves, stated_at
+from forgepack.facts.fact import differences
+from forgepack.verify.binding import stated_at
 from forgepack.verify.compare import differing, lookup
 from forgepack.verify.report import Finding
 from forgepack.verify.subject import Pair
@@ -26,7 +27,7 @@ def metadata_differences(pair: Pair) -> Iterator[Finding]:
     found = {field: asset.metadata.get(field) for field in _FIELDS}
     for side in (expected, found):
         side[CUSTOM_KEY] = _without_digest(side[CUSTOM_KEY])
-    for path, wanted, stated in leaves(expected, found):
+    for path, wanted, stated in differences(expected, found):
         where = pair.place(asset.root / METADATA_FILE, path)
         message = "the sidecar's binding demands it"
         yield differing(f"{path} of the asset", where, expected=wanted, found=stated, message=message)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from forgepack.artifacts.quant_report import Method
+from forgepack.facts.fact import differences
 from forgepack.profile import Profile
-from forgepack.verify.binding import leaves
 
 # Judged by lines of their own, with their causes: SRC012, NUM007, SRC020.
 _ELSEWHERE = ("variant", "mask_scale")
@@ -26,7 +26,7 @@ def recipe_differences(profile: Profile, method: Any, stated: Any) -> Iterator[t
 
     known: Method = "rtn" if method == "rtn" else "gptq"
     expected = _without(recipe_json(Options(method=known), profile))
-    yield from leaves(expected, _without(stated if isinstance(stated, Mapping) else {}), "recipe")
+    yield from differences(expected, _without(stated if isinstance(stated, Mapping) else {}), "recipe")
 
 
 def _without(recipe: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,9 +20,13 @@ from forgepack.artifacts.safetensors_file import read_safetensors
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.sidecar import RUNTIME_KEYS, read_sidecar, sidecar_path
 from forgepack.canonical import digest_json, dump_canonical
-from forgepack.emit.describe import describe_checkpoint, describe_file, describe_quantization, describe_target
 from forgepack.emit.package import emit_package, plan_package
 from forgepack.errors import IdentityError, MissingError, NumericsError, OutputError, UsageError
+from forgepack.facts.checkpoint import checkpoint_facts
+from forgepack.facts.fact import record_of
+from forgepack.facts.files import file_record
+from forgepack.facts.quantization import quantization_facts
+from forgepack.facts.target import target_record
 from forgepack.profile import parse_profile
 from tests.emit.conftest import Emitted
 from tests.emit.inputs import (
@@ -52,7 +56,7 @@ def put_old_package(made: Path, out: Path) -> dict[str, bytes]:
     (out / "LICENSE").write_bytes(b"old")
     (record,) = (path for path in out.glob("*.json") if b"forgepack.sidecar/" in path.read_bytes())
     raw = json.loads(record.read_bytes())
-    raw["forgepack"]["package"]["files"]["LICENSE"] = describe_file(out / "LICENSE")
+    raw["forgepack"]["package"]["files"]["LICENSE"] = file_record(out / "LICENSE")
     record.write_bytes(dump_canonical(raw))
     return tree(out)
 
@@ -162,9 +166,9 @@ def test_sidecar_binds_the_inputs_by_content(odd: Emitted) -> None:
     """What the sidecar records is what describing the inputs again gives."""
     inputs = odd.pair.read()
     bound = odd.result.sidecar["forgepack"]
-    assert describe_checkpoint(inputs.checkpoint) == bound["checkpoint"]
-    assert describe_target(inputs.target, odd.pair.profile.geometry) == bound["target"]
-    assert describe_quantization(inputs.quant) == bound["quantization"]
+    assert record_of(checkpoint_facts(inputs.checkpoint.root, inputs.checkpoint.lock)) == bound["checkpoint"]
+    assert target_record(inputs.target, odd.pair.profile.geometry) == bound["target"]
+    assert record_of(quantization_facts(inputs.quant.report)) == bound["quantization"]
     assert {"compile_mode": 2, "draft_gap_ms": 3, "host_threads": 1} == bound["runtime"]
     assert {"layer_ids": [0, 2, 7], "hf_hidden_states": [1, 3, 8], "convention": "layer_output_zero_based"} == (
         bound["target"]["taps"]

@@ -9,9 +9,9 @@ from typing import Any
 
 from forgepack.artifacts.target import locate_target
 from forgepack.canonical import dump_canonical
-from forgepack.emit.describe import describe_file
 from forgepack.emit.inputs import Identity, identify
 from forgepack.emit.sidecar_content import identity_digest
+from forgepack.facts.files import file_record
 from forgepack.verify.emission import InputPaths, open_inputs
 from tests.verify.factory import tiny_profile
 from tests.verify.sabotage import ASSET, SIDECAR
@@ -37,5 +37,5 @@ def forge_binding(root: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     files = sidecar["forgepack"]["package"]["files"]
     if files:
         name = metadata.relative_to(root / "drafter").as_posix()
-        files[name] = describe_file(metadata)
+        files[name] = file_record(metadata)
     (root / SIDECAR).write_bytes(dump_canonical(sidecar))

@@ -13,10 +13,10 @@ from typing import Any
 from forgepack import __version__
 from forgepack.artifacts.attestation import KIND, Evidence, own_digest, parse_attestation
 from forgepack.artifacts.target import read_target
-from forgepack.emit.describe import describe_target
 from forgepack.errors import MissingError, UsageError
+from forgepack.facts.fact import differences
+from forgepack.facts.target import target_record
 from forgepack.profile import Profile
-from forgepack.verify.binding import leaves
 from forgepack.verify.compare import lookup
 from forgepack.verify.drafter_record import drafter_record
 from forgepack.verify.engine import verify
@@ -73,10 +73,10 @@ def make_attestation(pair: Pair, evidence: Evidence) -> dict[str, Any]:
     if target.head is None:
         where = str(target.paths.build)
         raise MissingError("the target's export is missing", where=where, hint="name it with --target-export")
-    described = describe_target(target, pair.profile.geometry)
+    described = target_record(target, pair.profile.geometry)
     own = pair.binding.value.get("target")
     unbound = {"model_files"} if lookup(own, "model_files") is None else set()
-    if not [path for path, _, _ in leaves(own, described) if path not in unbound]:
+    if not [path for path, _, _ in differences(own, described) if path not in unbound]:
         raise UsageError(
             "the package was emitted for this target: there is nothing to attest",
             where=pair.sources.named["target"] if "target" in pair.sources.named else str(target.paths.build),

@@ -14,9 +14,9 @@ from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.target import read_target
 from forgepack.artifacts.traces import read_traces
 from forgepack.disk.files import make_folder, write_file
-from forgepack.emit.describe import describe_file
 from forgepack.emit.package import emit_package
 from forgepack.errors import InternalError
+from forgepack.facts.files import file_record
 from forgepack.quantize.run import quantize
 from forgepack.quantize.sources import Sources
 from forgepack.release.bundle.inventory import BundleInputs
@@ -249,4 +249,4 @@ class _Build:
         record = None if self.old is None else self.old.steps.get("bundle")
         made = record.files.get(RELEASE_FILE) if record is not None else None
         release = self.recipe.output / RELEASE_FILE
-        return made is not None and release.is_file() and describe_file(release) == made
+        return made is not None and release.is_file() and file_record(release) == made

@@ -10,8 +10,8 @@ from typing import Any
 from forgepack.artifacts.lock import CheckpointLock
 from forgepack.artifacts.release_json import DOCUMENTS, MODEL_FILES
 from forgepack.artifacts.target import TargetPaths
-from forgepack.emit.describe import describe_file, describe_folder
 from forgepack.errors import UsageError
+from forgepack.facts.files import file_record, folder_record
 from forgepack.profile import Profile, Upstream
 from forgepack.quantize.recipe import Options, calibration_scale, deployed_scale
 from forgepack.verify.given import Given
@@ -89,11 +89,11 @@ def describe_inputs(recipe: BuildRecipe, lock: CheckpointLock) -> dict[str, Any]
             "commit": lock.commit,
             "files": {file.path: {"bytes": file.bytes, "sha256": file.sha256} for file in lock.files},
         },
-        "traces": describe_file(recipe.traces),
-        "held_out": None if recipe.held_out is None else describe_file(recipe.held_out),
+        "traces": file_record(recipe.traces),
+        "held_out": None if recipe.held_out is None else file_record(recipe.held_out),
         "target": describe_target_files(recipe),
         "documents": _describe_documents(recipe),
-        "given": {role: describe_file(path) for role, path in sorted(recipe.files.items())} or None,
+        "given": {role: file_record(path) for role, path in sorted(recipe.files.items())} or None,
         "options": describe_options(recipe),
     }
 
@@ -102,9 +102,9 @@ def describe_target_files(recipe: BuildRecipe) -> dict[str, Any]:
     """Return the files of a target that a release can hold: the allowed ones of model/, all of build and export."""
     paths = recipe.target
     model = {name: paths.model / name for name in MODEL_FILES}
-    files = {f"model/{name}": describe_file(path) for name, path in model.items() if path.is_file()}
-    files |= describe_folder(paths.build, "coreai")
-    return files if paths.export is None else files | describe_folder(paths.export, "export")
+    files = {f"model/{name}": file_record(path) for name, path in model.items() if path.is_file()}
+    files |= folder_record(paths.build, "coreai")
+    return files if paths.export is None else files | folder_record(paths.export, "export")
 
 
 def _describe_documents(recipe: BuildRecipe) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _describe_documents(recipe: BuildRecipe) -> dict[str, Any]:
         names = DOCUMENTS if role == "supplied" else ("LICENSE", "NOTICE")
         for name in names:
             if folder is not None and (folder / name).is_file():
-                found[f"{role}/{name}"] = describe_file(folder / name)
+                found[f"{role}/{name}"] = file_record(folder / name)
     return found
 
 

@@ -19,8 +19,9 @@ from forgepack.canonical import digest_json, dump_canonical, parse_object
 from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
 from forgepack.disk.files import write_file
 from forgepack.document import DocumentKind
-from forgepack.emit.describe import describe_file, differences
 from forgepack.errors import CorruptError, IdentityError, MissingError, UsageError
+from forgepack.facts.fact import differences
+from forgepack.facts.files import file_record
 from forgepack.limits import BUILD_LOCK_BYTES
 
 LOCK_FILE = "forgepack.lock"
@@ -129,11 +130,11 @@ def _drift(locked: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]
 
 
 def _short(value: Any) -> str:
-    return "nothing" if value is None else str(value)[:80]
+    return str(value)[:80]
 
 
 def describe_output(root: Path) -> dict[str, Any]:
     """Return every file of an output folder by its path; nothing where there is no folder."""
     if not root.is_dir():
         return {}
-    return {entry.path: describe_file(root / entry.path) for entry in walk(root) if entry.kind == "file"}
+    return {entry.path: file_record(root / entry.path) for entry in walk(root) if entry.kind == "file"}

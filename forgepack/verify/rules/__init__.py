@@ -2,5 +2,5 @@
 
 A file here is found by ``forgepack.verify.rule`` without being listed; no rule imports another area's rules.
 
-May import: artifacts, coreai_backend, emit, verify.
+May import: artifacts, coreai_backend, facts, emit, verify.
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forgepack.artifacts.attestation import Attestation, replay_target_sha256
-from forgepack.verify.binding import leaves
+from forgepack.facts.fact import differences
 from forgepack.verify.bond import differing_parts
 from forgepack.verify.compare import differing, lookup
 from forgepack.verify.drafter_record import drafter_record
@@ -105,7 +105,7 @@ def of_this_package(pair: Pair) -> Iterator[Finding]:
     found = {"drafter": drafter_record(pair), "profile": {"name": pair.profile.name, "sha256": pair.profile.digest}}
     for attestation in pair.attestations.value:
         for part, value in found.items():
-            for path, stated, here in leaves(attestation.raw[part], value, part):
+            for path, stated, here in differences(attestation.raw[part], value, part):
                 where = f"{attestation.name}: {path}"
                 yield differing("package of the attestation", where, expected=here, found=stated)
 
@@ -126,7 +126,7 @@ def shared(pair: Pair) -> Iterator[Finding]:
             if file is not None and lookup(own, file) == lookup(attestation.target, file):
                 continue
             for path in paths:
-                for inner, expected, found in leaves(lookup(own, path), lookup(attestation.target, path), path):
+                for inner, expected, found in differences(lookup(own, path), lookup(attestation.target, path), path):
                     where = f"{attestation.name}: target.{inner}"
                     yield differing(f"{part} of the attested target", where, expected=expected, found=found)
 
@@ -144,7 +144,7 @@ def evidence_of_pair(pair: Pair) -> Iterator[Finding]:
     for attestation in pair.attestations.value:
         for part, expected in _of_pair(attestation).items():
             stated = lookup(attestation.evidence, part)
-            for path, wanted, found in leaves(expected, stated, part):
+            for path, wanted, found in differences(expected, stated, part):
                 where = f"{attestation.name}: evidence.{path}"
                 yield differing("what the evidence is about", where, expected=wanted, found=found)
         recorded = attestation.evidence["traces"].get("export")
@@ -195,7 +195,7 @@ def evidence_itself(pair: Pair) -> Iterator[Finding]:
         for attestation in of_it:
             shown = evidence.shows.get(attestation.drafter["sha256"])
             stated_shown = {key: value for key, value in attestation.evidence.items() if key != "sha256"}
-            for path, expected, found in leaves(shown, stated_shown):
+            for path, expected, found in differences(shown, stated_shown):
                 where = f"{attestation.name}: evidence.{path}"
                 yield differing("what the evidence showed", where, expected=expected, found=found)
 

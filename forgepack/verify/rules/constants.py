@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from forgepack.verify.binding import bound, leaves, stated_at
+from forgepack.facts.fact import differences
+from forgepack.verify.binding import bound, stated_at
 from forgepack.verify.compare import differing
 from forgepack.verify.derivation import CHECKPOINT, FIXED, HEAD, QUANT, TARGET, derived_differences, expected_records
 from forgepack.verify.report import Finding
@@ -125,7 +126,7 @@ def recorded(pair: Pair) -> Iterator[Finding]:
     expected = expected_records(pair)
     for role in sorted({*expected, *records}):
         where = stated_at(pair, f"package.constants.{role}")
-        for path, found, wanted in leaves(expected.get(role), records.get(role)):
+        for path, found, wanted in differences(expected.get(role), records.get(role)):
             subject = f"constant {role}"
             message = f"{path or 'record'} in the program against the sidecar's"
             yield differing(subject, where, expected=wanted, found=found, message=message)

@@ -8,8 +8,8 @@ from typing import Any
 
 from forgepack.artifacts.aimodel import METADATA_FILE
 from forgepack.artifacts.release_record import UPSTREAM_FILE, UPSTREAM_SCHEMA, upstream_record
+from forgepack.facts.fact import differences
 from forgepack.profile import Upstream
-from forgepack.verify.binding import leaves
 from forgepack.verify.compare import differing
 from forgepack.verify.leaves import unjudged
 from forgepack.verify.report import Finding
@@ -80,6 +80,6 @@ def upstream(pair: Pair) -> Iterator[Finding]:
     if not _is_ours(raw):
         return
     stated = Upstream(id=release.upstream_id, revision=release.upstream_revision)
-    for path, expected, found in leaves(upstream_record(stated, release.files, pair.profile), raw):
+    for path, expected, found in differences(upstream_record(stated, release.files, pair.profile), raw):
         where = f"bundle/{UPSTREAM_FILE}: {path}"
         yield differing(f"{path} of {UPSTREAM_FILE}", where, expected=expected, found=found)

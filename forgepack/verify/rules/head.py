@@ -7,10 +7,9 @@ compared by content, three ways: the package's constants, the export's lm_head, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
-from forgepack.canonical import sha256_hex
-from forgepack.verify.binding import against, bound, leaves, must_state
+from forgepack.facts.target import head_content_facts, head_file_facts, head_header_facts, head_tensor_facts
+from forgepack.verify.binding import compared
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
 from forgepack.verify.heads import export_source, head_differences, package_source, target_source, witnesses
@@ -137,11 +136,7 @@ def identified_twice(pair: Pair) -> Iterator[Finding]:
 )
 def bound_header(pair: Pair) -> Iterator[Finding]:
     """The SHA-256 of lm_head.safetensors' header is the one that the sidecar states."""
-    head = pair.head.value
-    where = pair.place(head.path)
-    yield from against(pair, "target.head.header_sha256", head.header_sha256, where, subject="header of the head")
-    yield from must_state(pair, "target.head.file", head.path.name)
-    yield from against(pair, "target.head.bytes", head.size, where, subject="size of the head")
+    return compared(pair, "target", head_header_facts(pair.head.value))
 
 
 @rule(
@@ -163,10 +158,8 @@ def bound_header(pair: Pair) -> Iterator[Finding]:
 )
 def bound_file(pair: Pair) -> Iterator[Finding]:
     """The SHA-256 of lm_head.safetensors is the one that the sidecar states."""
-    path = pair.head.value.path
-    digest = pair.digests.value.get(path)
-    found = None if digest is None else digest.sha256
-    return against(pair, "target.head.sha256", found, pair.place(path), subject="bytes of the head")
+    digest = pair.digests.value.get(pair.head.value.path)
+    return compared(pair, "target", head_file_facts(pair.head.value, None if digest is None else digest.sha256))
 
 
 @rule(
@@ -184,11 +177,7 @@ def bound_file(pair: Pair) -> Iterator[Finding]:
 )
 def bound_content(pair: Pair) -> Iterator[Finding]:
     """Rows, columns, ranks and products of the package's head have the digests that the sidecar states."""
-    digest = pair.package_head.value.digest
-    where = pair.place(pair.layout.asset)
-    found = {**asdict(digest), "content_sha256": digest.digest}
-    for key, value in sorted(found.items()):
-        yield from against(pair, f"target.head.{key}", value, where, subject=f"{key} of the package's head")
+    return compared(pair, "target", head_content_facts(pair.package_head.value.digest, pair.layout.asset))
 
 
 @rule(
@@ -208,11 +197,4 @@ def bound_content(pair: Pair) -> Iterator[Finding]:
 )
 def bound_tensors(pair: Pair) -> Iterator[Finding]:
     """Type, shape and SHA-256 of each tensor of lm_head.safetensors are those that the sidecar states."""
-    head, stated = pair.head.value, bound(pair, "target.head.tensors")
-    found = {
-        name: {"dtype": info.dtype, "shape": list(info.shape), "sha256": sha256_hex(head.raw(name).data)}
-        for name, info in head.tensors.items()
-    }
-    for path, expected, value in leaves(stated, found):
-        where = pair.place(head.path, path)
-        yield differing("tensor of the export's head", where, expected=expected, found=value)
+    return compared(pair, "target", head_tensor_facts(pair.head.value))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from forgepack.verify.binding import against, bound, leaves, must_state, stated_at
+from forgepack.facts.checkpoint import checkpoint_facts
+from forgepack.facts.fact import differences
+from forgepack.facts.quantization import quantization_facts
+from forgepack.verify.binding import against, bound, compared, must_state, stated_at
 from forgepack.verify.compare import differing, lookup
 from forgepack.verify.layout import CONFIG_FILE, LICENCE_FILE, NOTICE_FILE, SOURCE_FILE
 from forgepack.verify.recipe import recipe_differences
@@ -56,20 +59,9 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
 )
 def bound_checkpoint(pair: Pair) -> Iterator[Finding]:
     """Repository, commit, lock, weights and config of the checkpoint's lock are those that the sidecar states."""
-    lock = pair.lock.value
-    files = {name: lock.file(name) for name in ("model.safetensors", CONFIG_FILE)}
-    digests = {name: None if file is None else file.sha256 for name, file in files.items()}
-    found = {
-        "repo": lock.repo,
-        "commit": lock.commit,
-        "adopted": lock.adopted,
-        "lock_sha256": lock.digest,
-        "model_sha256": digests["model.safetensors"],
-        "config_sha256": digests[CONFIG_FILE],
-    }
-    where = "checkpoint/checkpoint.lock.json"
-    for key, value in found.items():
-        yield from against(pair, f"checkpoint.{key}", value, where, subject=f"{key} of the checkpoint")
+    root = pair.sources.checkpoint
+    assert root is not None, "it has a lock"
+    return compared(pair, "checkpoint", checkpoint_facts(root, pair.lock.value))
 
 
 @rule(
@@ -81,31 +73,7 @@ def bound_checkpoint(pair: Pair) -> Iterator[Finding]:
 )
 def bound_quant(pair: Pair) -> Iterator[Finding]:
     """Recipe, calibration and digests of the given report are those that the sidecar states."""
-    report = pair.quant_report.value
-    for path, expected, found in leaves(bound(pair, "quantization"), describe_report(report.raw, report.sha256)):
-        where = pair.place(report.path, path)
-        message = f"stated in {stated_at(pair, f'quantization.{path}')}"
-        yield differing(f"quantization {path}", where, expected=expected, found=found, message=message)
-
-
-def describe_report(raw: Mapping[str, Any], sha256: str) -> dict[str, Any]:
-    """Return a quantization's report in the form in which a sidecar records it."""
-    inputs = raw["inputs"]
-    return {
-        "variant": lookup(raw, "recipe.variant"),
-        "method": raw["method"],
-        "recipe": raw["recipe"],
-        "mask_scale": {key: lookup(raw, f"recipe.mask_scale.{key}") for key in ("calibration", "deployment")},
-        "calibration": {
-            "traces": inputs["calibration"],
-            "held_out": inputs.get("held_out"),
-            "target": inputs["target"],
-            "checkpoint": inputs["checkpoint"],
-        },
-        "profile_sha256": lookup(raw, "profile.sha256"),
-        "report_sha256": sha256,
-        "drafter_quant_sha256": lookup(raw, "output.sha256"),
-    }
+    return compared(pair, "quantization", quantization_facts(pair.quant_report.value))
 
 
 @rule(
@@ -150,7 +118,7 @@ def source_record(pair: Pair) -> Iterator[Finding]:
             "binding", stated_at(pair, "quantization"), expected="all its parts", found="parts are missing"
         )
         return
-    for path, wanted, found in leaves(expected, origin):
+    for path, wanted, found in differences(expected, origin):
         yield differing(f"{path} of the source record", pair.place(where, path), expected=wanted, found=found)
 
 
@@ -201,6 +169,6 @@ def source_files(pair: Pair) -> Iterator[Finding]:
             yield differing(f"{name} of the source record", place, expected=sha256, found=found)
     if pair.lock.available:
         locked = {f.path: {"bytes": f.bytes, "sha256": f.sha256} for f in pair.lock.value.files}
-        for path, wanted, found in leaves(locked, listed):
+        for path, wanted, found in differences(locked, listed):
             place = pair.place(where, f"checkpoint.files.{path}")
             yield differing(f"{path} of the source record", place, expected=wanted, found=found)

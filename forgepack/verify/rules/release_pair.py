@@ -10,7 +10,7 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.release_json import RELEASE_FILE, Release
 from forgepack.artifacts.release_record import RECORD_FILE, SCHEMA_NAME, SUMS_FILE, release_record
 from forgepack.artifacts.tree import unsafe_reason
-from forgepack.verify.binding import leaves
+from forgepack.facts.fact import differences
 from forgepack.verify.bundle import present_files
 from forgepack.verify.compare import differing, lookup, same
 from forgepack.verify.faults import reported
@@ -147,7 +147,7 @@ def bound_record(pair: Pair) -> Iterator[Finding]:
     record, release = pair.record.value, pair.release.value
     for fault in schema_faults(dict(record), SCHEMA_NAME):
         yield differing(fault.path, f"bundle/{RECORD_FILE}: {fault.path}", expected=fault.message, found=fault.found)
-    for path, expected, found in leaves(_expected_record(pair, release), record):
+    for path, expected, found in differences(_expected_record(pair, release), record):
         if not path.startswith(("tool", "about")):
             yield differing(path, f"bundle/{RECORD_FILE}: {path}", expected=expected, found=found)
 

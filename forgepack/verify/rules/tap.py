@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forgepack.facts.target import taps_record
 from forgepack.verify.binding import must_state
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -246,10 +247,4 @@ def _is_tap(name: str) -> bool:
 )
 def both_conventions(pair: Pair) -> Iterator[Finding]:
     """The convention is layer_output_zero_based, and the Hugging Face list is each layer id plus one."""
-    taps = pair.profile.geometry.taps
-    expected = {
-        "convention": "layer_output_zero_based",
-        "hf_hidden_states": [tap + 1 for tap in taps],
-        "layer_ids": list(taps),
-    }
-    return must_state(pair, "target.taps", expected)
+    return must_state(pair, "target.taps", taps_record(pair.profile.geometry))

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from forgepack.artifacts.tree import JUNK, content
-from forgepack.verify.binding import against, bound, leaves, stated_at
+from forgepack.facts.target import basis_facts, config_facts, export_facts, manifest_bytes_facts, manifest_facts
+from forgepack.verify.binding import bound, compared, stated_at
 from forgepack.verify.compare import differing
-from forgepack.verify.files import file_differences, found_basis, target_file
+from forgepack.verify.files import file_differences, target_file
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -39,12 +40,7 @@ _MARKS = re.compile(rf"{JUNK.pattern}|(^|/)\.git(keep|attributes)$")  # what too
 def bound_manifest(pair: Pair) -> Iterator[Finding]:
     """Content, export and head package of manifest.json are those that the sidecar states."""
     manifest = pair.manifest.value
-    where = pair.place(manifest.path)
-    yield from against(
-        pair, "target.manifest.content_sha256", manifest.digest, where, subject="content of the manifest"
-    )
-    yield from against(pair, "target.export", manifest.export, pair.place(manifest.path, "export"))
-    yield from against(pair, "target.head_package", manifest.head_file, pair.place(manifest.path, "head.file"))
+    return compared(pair, "target", [*manifest_facts(manifest), *export_facts(manifest)])
 
 
 @rule(
@@ -58,8 +54,7 @@ def bound_manifest(pair: Pair) -> Iterator[Finding]:
 )
 def manifest_bytes(pair: Pair) -> Iterator[Finding]:
     """manifest.json has the SHA-256 that the sidecar states."""
-    manifest = pair.manifest.value
-    return against(pair, "target.manifest.sha256", manifest.sha256, pair.place(manifest.path))
+    return compared(pair, "target", manifest_bytes_facts(pair.manifest.value))
 
 
 @rule(
@@ -78,8 +73,7 @@ def manifest_bytes(pair: Pair) -> Iterator[Finding]:
 )
 def bound_config(pair: Pair) -> Iterator[Finding]:
     """The target's config.json has the SHA-256 that the sidecar states."""
-    config = pair.target_config.value
-    return against(pair, "target.config_sha256", config.sha256, pair.place(config.path))
+    return compared(pair, "target", config_facts(pair.target_config.value))
 
 
 @rule(
@@ -146,11 +140,7 @@ def unbound_files(pair: Pair) -> Iterator[Finding]:
 )
 def basis(pair: Pair) -> Iterator[Finding]:
     """rot1_basis of the manifest and basis files of build and export are those that the sidecar states."""
-    found = found_basis(pair)
-    where = pair.place(pair.manifest.value.path, "rot1_basis")
-    for path, expected, stated in leaves(bound(pair, "target.basis"), found):
-        subject = f"basis of the target {path}".strip()
-        yield differing(subject, where, expected=expected, found=stated)
+    return compared(pair, "target", basis_facts(pair.manifest.value, pair.sources.target))
 
 
 @rule(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forgepack.artifacts.tokenizer import ID_STEP
-from forgepack.verify.binding import against, bound
+from forgepack.facts.target import meaning_facts, settings_facts, template_facts, tokenizer_bytes_facts
+from forgepack.verify.binding import against, bound, compared
 from forgepack.verify.compare import differing, same
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
@@ -59,12 +59,7 @@ def _rewritten(pair: Pair) -> bool:
 )
 def recorded_meaning(pair: Pair) -> Iterator[Finding]:
     """Digest of meaning, number of ids and digests of their runs are those that the sidecar states."""
-    tokenizer = pair.tokenizer.value
-    path = "target.tokenizer.semantic_sha256"
-    yield from against(pair, path, tokenizer.semantic_sha256, pair.place(tokenizer.path), subject="meaning")
-    found = {"count": tokenizer.size, "step": ID_STEP, "digests": "".join(tokenizer.id_digests)}
-    for key, value in found.items():
-        yield from against(pair, f"target.token_ids.{key}", value, pair.place(tokenizer.path), subject=f"ids, {key}")
+    return compared(pair, "target", meaning_facts(pair.tokenizer.value))
 
 
 @rule(
@@ -81,9 +76,8 @@ def rewritten(pair: Pair) -> Iterator[Finding]:
     """tokenizer.json has the SHA-256 that the sidecar states."""
     if not _rewritten(pair):
         return
-    tokenizer = pair.tokenizer.value
-    same_meaning = tokenizer.semantic_sha256 == bound(pair, "target.tokenizer.semantic_sha256")
-    for finding in against(pair, "target.tokenizer.sha256", tokenizer.sha256, pair.place(tokenizer.path)):
+    same_meaning = pair.tokenizer.value.semantic_sha256 == bound(pair, "target.tokenizer.semantic_sha256")
+    for finding in compared(pair, "target", tokenizer_bytes_facts(pair.tokenizer_files.value)):
         message = "bytes differ, the meaning is the same: written again" if same_meaning else finding.message
         yield differing("bytes", finding.where, expected=finding.expected, found=finding.found, message=message)
 
@@ -99,9 +93,7 @@ def rewritten(pair: Pair) -> Iterator[Finding]:
 )
 def template(pair: Pair) -> Iterator[Finding]:
     """The chat template of tokenizer_config.json has the digest that the sidecar states."""
-    tokenizer = pair.tokenizer_files.value
-    where = pair.place(tokenizer.path.with_name("tokenizer_config.json"), "chat_template")
-    return against(pair, "target.tokenizer.template_sha256", tokenizer.template_sha256, where)
+    return compared(pair, "target", template_facts(pair.tokenizer_files.value))
 
 
 @rule(
@@ -115,9 +107,7 @@ def template(pair: Pair) -> Iterator[Finding]:
 )
 def settings(pair: Pair) -> Iterator[Finding]:
     """The rest of tokenizer_config.json has the digest that the sidecar states."""
-    tokenizer = pair.tokenizer_files.value
-    where = pair.place(tokenizer.path.with_name("tokenizer_config.json"))
-    return against(pair, "target.tokenizer.settings_sha256", tokenizer.settings_sha256, where)
+    return compared(pair, "target", settings_facts(pair.tokenizer_files.value))
 
 
 @rule(

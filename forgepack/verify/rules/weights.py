@@ -8,8 +8,9 @@ from forgepack.artifacts.checkpoint import tensor_faults
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.canonical import sha256_hex
 from forgepack.errors import ForgepackError
+from forgepack.facts.target import embedding_facts, mask_row_facts
 from forgepack.geometry import Shape, checkpoint_tensors, codebook_tensors, quant_tensors
-from forgepack.verify.binding import against, must_state
+from forgepack.verify.binding import compared
 from forgepack.verify.compare import differing
 from forgepack.verify.faults import finding_of
 from forgepack.verify.report import Finding
@@ -129,15 +130,8 @@ def bound_embedding(pair: Pair) -> Iterator[Finding]:
     """Shape, type, size and SHA-256 of the embedding are those that the sidecar states."""
     table = pair.embedding.value
     digest = pair.digests.value.get(table.path)
-    found = {
-        "shape": list(table.shape),
-        "dtype": "F16",
-        "bytes": None if digest is None else digest.bytes,
-        "sha256": None if digest is None else digest.sha256,
-    }
-    where = pair.place(table.path)
-    for key, value in found.items():
-        yield from against(pair, f"target.embedding.{key}", value, where, subject=f"{key} of the embedding")
+    size, sha256 = (None, None) if digest is None else (digest.bytes, digest.sha256)
+    return compared(pair, "target", embedding_facts(table, size, sha256))
 
 
 @rule(
@@ -153,12 +147,7 @@ def bound_embedding(pair: Pair) -> Iterator[Finding]:
 )
 def bound_mask_row(pair: Pair) -> Iterator[Finding]:
     """Mask token and digest of its row are those that the sidecar states."""
-    table, token = pair.embedding.value, pair.profile.geometry.mask_token
-    yield from must_state(pair, "target.mask_row.token", token)
-    if token < table.shape[0]:
-        digest = sha256_hex(table.row(token).tobytes())
-        where = pair.place(table.path, f"row {token}")
-        yield from against(pair, "target.mask_row.sha256", digest, where, subject="row of the mask token")
+    return compared(pair, "target", mask_row_facts(pair.embedding.value, pair.profile.geometry))
 
 
 @rule(

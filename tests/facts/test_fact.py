@@ -1,4 +1,4 @@
-"""Descriptions compare leaf by leaf, know an asset's metadata by content, and list every file."""
+"""Records compare leaf by leaf, know an asset's metadata by content, and list every file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.emit.describe import describe_file, describe_folder, differences
 from forgepack.errors import CorruptError
+from forgepack.facts.fact import ABSENT, Fact, differences, record_of
+from forgepack.facts.files import file_record, folder_record
 
 
 def test_differences_name_the_leaf() -> None:
@@ -19,10 +20,26 @@ def test_differences_name_the_leaf() -> None:
     assert list(differences(expected, found)) == [
         ("a.b", 1, 2),
         ("d", 1, 1.0),
-        ("e", "x", None),
-        ("f", None, "y"),
+        ("e", "x", ABSENT),
+        ("f", ABSENT, "y"),
     ]
     assert list(differences(expected, expected)) == []
+
+
+def test_what_is_absent_equals_no_value() -> None:
+    """A missing key differs from null and from the text that reports print for it."""
+    values: list[object] = [None, "nothing", {}, []]
+    for value in values:
+        assert list(differences({}, {"a": value})) == [("a", ABSENT, value)]
+        assert list(differences({"a": value}, {})) == [("a", value, ABSENT)]
+
+
+def test_facts_make_a_nested_record(tmp_path: Path) -> None:
+    """Dotted paths nest; the value of a fact stays whole, whatever its keys hold."""
+    facts = [
+        Fact(path=path, value=value, file=tmp_path) for path, value in (("a.b", 1), ("a.c", {"x.y": 2}), ("d", None))
+    ]
+    assert record_of(facts) == {"a": {"b": 1, "c": {"x.y": 2}}, "d": None}
 
 
 def test_an_assets_metadata_is_known_by_its_content(tmp_path: Path) -> None:
@@ -37,11 +54,11 @@ def test_an_assets_metadata_is_known_by_its_content(tmp_path: Path) -> None:
         '{"author": "b", "creationDate": "20260101T000000Z"}',
     ):
         path.write_text(text)
-        digests.append(describe_file(path)["content_sha256"])
+        digests.append(file_record(path)["content_sha256"])
     assert digests[0] == digests[1]
     assert digests[0] != digests[2]
     (tmp_path / "metadata.json").write_text(json.dumps({}))
-    assert set(describe_file(tmp_path / "metadata.json")) == {"bytes", "sha256"}
+    assert set(file_record(tmp_path / "metadata.json")) == {"bytes", "sha256"}
 
 
 def test_a_folder_lists_its_files_without_junk(tmp_path: Path) -> None:
@@ -49,11 +66,11 @@ def test_a_folder_lists_its_files_without_junk(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     for name in ("a.bin", "deep/b.bin", ".DS_Store", "deep/._b.bin"):
         (tmp_path / name).write_bytes(b"x")
-    assert list(describe_folder(tmp_path, "export")) == ["export/a.bin", "export/deep/b.bin"]
+    assert list(folder_record(tmp_path, "export")) == ["export/a.bin", "export/deep/b.bin"]
 
 
 def test_a_fifo_is_refused_not_read(tmp_path: Path) -> None:
     """A special file in a target is refused at once instead of blocking."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CorruptError, match="regular"):
-        describe_folder(tmp_path, "export")
+        folder_record(tmp_path, "export")
