@@ -31,12 +31,12 @@ from forgepack.cli.config import load_config
 from forgepack.cli.main import COMMANDS, forgepack
 from forgepack.errors import CorruptError, ForgepackError
 from forgepack.profile import Profile, load_profile
-from forgepack.release.build_lock import read_build_lock
-from forgepack.release.gate_policy import read_policy
-from forgepack.release.gate_template import policy_template
-from forgepack.release.inspection import inspect_path
-from forgepack.release.replay_reading import read_replay_report
-from forgepack.release.timings import read_timings
+from forgepack.release.inspect.inspection import inspect_path
+from forgepack.release.recipe.lock import read_build_lock
+from forgepack.release.replay.gate.policy import read_policy
+from forgepack.release.replay.gate.template import policy_template
+from forgepack.release.replay.gate.timings import read_timings
+from forgepack.release.replay.reading import read_replay_report
 from forgepack.render.inspect_text import inspect_lines
 from forgepack.verify import readers as verify_readers
 from forgepack.verify.baseline import read_baseline

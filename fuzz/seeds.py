@@ -97,7 +97,7 @@ def of_bundle(file: str) -> Seed:
     """Return the maker that takes a file of the pair's bundle, which is made once."""
 
     def make(pair: Path, profile: Profile) -> bytes:
-        from forgepack.release.bundle import make_bundle
+        from forgepack.release.bundle.make import make_bundle
         from tests.release.bench import bundle_inputs
 
         root = pair.parent / f"{pair.name}-bundle"
@@ -155,7 +155,7 @@ def replayed(pair: Path, _profile: Profile) -> bytes:
 def locked_build(_pair: Path, _profile: Profile) -> bytes:
     """Return a build's lock with one step."""
     from forgepack.canonical import dump_canonical
-    from forgepack.release.build_lock import BuildLock, StepRecord, step_key
+    from forgepack.release.recipe.lock import BuildLock, StepRecord, step_key
 
     file = {"bytes": 3, "sha256": _DIGEST}
     inputs = {

@@ -23,11 +23,14 @@ from forgepack.canonical import digest_json, dump_canonical
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, ForgepackError, UsageError
 from forgepack.profile import load_profile
-from forgepack.release import build_lock, gate_policy, replay_report, timings
-from forgepack.release.build_lock import read_build_lock
-from forgepack.release.gate_policy import read_policy
-from forgepack.release.replay_reading import read_replay_report
-from forgepack.release.timings import read_timings
+from forgepack.release.recipe import lock as build_lock
+from forgepack.release.recipe.lock import read_build_lock
+from forgepack.release.replay import report as replay_report
+from forgepack.release.replay.gate import policy as gate_policy
+from forgepack.release.replay.gate import timings
+from forgepack.release.replay.gate.policy import read_policy
+from forgepack.release.replay.gate.timings import read_timings
+from forgepack.release.replay.reading import read_replay_report
 from forgepack.resources import data_folder
 from forgepack.verify import baseline, waivers
 

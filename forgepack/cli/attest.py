@@ -30,7 +30,7 @@ from forgepack.verify.report import Depth
 from forgepack.verify.sources import Sources, find_sources
 
 if TYPE_CHECKING:
-    from forgepack.release.attest import AttestResult
+    from forgepack.release.attest.make import AttestResult
 
 _PATH = click.Path(path_type=Path)
 SUFFIX = ".attestation.json"
@@ -77,9 +77,9 @@ def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     The package is not touched. forgepack verify DRAFTER --target DIR --attestation FILE passes the pair from then on.
     The attestation repeats what the evidence showed; it judges nothing: forgepack gate does.
     """
-    from forgepack.release.attest import AttestInputs
-    from forgepack.release.attest import attest as make
-    from forgepack.release.evidence import read_evidence
+    from forgepack.release.attest.evidence import read_evidence
+    from forgepack.release.attest.make import AttestInputs
+    from forgepack.release.attest.make import attest as make
 
     talk, profile = talk_of(ctx), load_profile(profile_name)
     sources = _sources(options)

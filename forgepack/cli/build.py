@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from forgepack.hub import Effects, HubSettings
     from forgepack.hub import Progress as HubProgress
     from forgepack.quantize.recipe import Options
-    from forgepack.release.build import BuildResult
-    from forgepack.release.recipe import BuildRecipe
+    from forgepack.release.recipe.build import BuildResult
+    from forgepack.release.recipe.inputs import BuildRecipe
 
 _PATH = click.Path(path_type=Path)
 _NEEDED = ("checkpoint", "traces", "output")
@@ -89,8 +89,8 @@ def build(
     talk, profile = talk_of(ctx), load_profile(profile_name)
     config: Path | None = ctx.meta.get("forgepack.config")
     recipe = _read_recipe(ctx, profile, options, config)
-    from forgepack.release.build import World, build_release
-    from forgepack.release.build_lock import LOCK_FILE
+    from forgepack.release.recipe.build import World, build_release
+    from forgepack.release.recipe.lock import LOCK_FILE
     from forgepack.render import render_report
 
     lock = (config.parent if config is not None else Path()) / LOCK_FILE
@@ -117,7 +117,7 @@ def build(
 def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], config: Path | None) -> BuildRecipe:
     from forgepack.cli.bundle import find_upstream
     from forgepack.cli.emit import creation_date
-    from forgepack.release.recipe import BuildRecipe, check_commit
+    from forgepack.release.recipe.inputs import BuildRecipe, check_commit
 
     _check_needed(options, config)
     check_commit(options["commit"], profile)

@@ -27,8 +27,8 @@ from forgepack.profile import Profile, Upstream, load_profile
 from forgepack.verify.report import Depth
 
 if TYPE_CHECKING:
-    from forgepack.release.bundle import BundleResult
-    from forgepack.release.inventory import BundleInputs, Inventory
+    from forgepack.release.bundle.inventory import BundleInputs, Inventory
+    from forgepack.release.bundle.make import BundleResult
 
 _FOLDER = click.Path(path_type=Path)
 
@@ -67,7 +67,7 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     Every file is hashed while it is copied; the staged release must pass its verification before it is published.
     The same inputs give the same bytes.
     """
-    from forgepack.release.inventory import take_inventory
+    from forgepack.release.bundle.inventory import take_inventory
 
     talk, profile = talk_of(ctx), load_profile(profile_name)
     inputs = _inputs(options, profile)
@@ -75,7 +75,7 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     if options["dry_run"]:
         _show_plan(take_inventory(inputs), options["out"], replaced, as_json=as_json)
         return
-    from forgepack.release.bundle import make_bundle
+    from forgepack.release.bundle.make import make_bundle
 
     with StepProgress(talk) as progress:
         result = make_bundle(
@@ -97,7 +97,7 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
 
 
 def _inputs(options: dict[str, Any], profile: Profile) -> BundleInputs:
-    from forgepack.release.inventory import BundleInputs
+    from forgepack.release.bundle.inventory import BundleInputs
 
     for name in ("drafter", "documents"):
         if options[name] is not None and not options[name].is_dir():
@@ -143,7 +143,7 @@ def find_upstream(profile: Profile, ident: str | None, revision: str | None) -> 
 
 
 def _show_plan(inventory: Inventory, out: Path, replaced: Replaced | None, *, as_json: bool) -> None:
-    from forgepack.release.bundle import disk_bytes
+    from forgepack.release.bundle.make import disk_bytes
 
     free, needed = free_bytes(out.parent), disk_bytes(inventory)
     if as_json:

@@ -34,7 +34,7 @@ def diff(
     packages it names the rules by which the verifier fails B, given what A's sidecar binds or B's own: with --target
     all of them, else those that need no target. Exit code 0 when A and B are equal, 1 when not.
     """
-    from forgepack.release.diff import diff_json, diff_paths
+    from forgepack.release.diff.compare import diff_json, diff_paths
     from forgepack.render.diff_text import diff_lines
 
     profile = None if profile_name is None else load_profile(profile_name)

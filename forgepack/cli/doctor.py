@@ -14,7 +14,7 @@ from forgepack.escaping import escape_line
 from forgepack.profile import load_profile
 
 if TYPE_CHECKING:
-    from forgepack.release.machine import Condition
+    from forgepack.doctor.machine import Condition
 
 _MARKS = {"ok": "ok", "missing": "MISSING", "note": "note"}
 
@@ -37,7 +37,7 @@ def doctor(*, online: bool, timeout: float, profile_name: str, as_json: bool) ->
     Exits with 7 when something is missing that the tool can't do its whole work without. Nothing is changed, and
     without --online no network is used.
     """
-    from forgepack.release.machine import look_around
+    from forgepack.doctor.machine import look_around
 
     def reach_hub() -> str:
         from forgepack.hub import HubClient, HubSettings

@@ -15,7 +15,7 @@ from forgepack.errors import UsageError
 from forgepack.profile import load_profile
 
 if TYPE_CHECKING:
-    from forgepack.release.gate import GateResult
+    from forgepack.release.replay.gate.judge import GateResult
 
 _FILE = click.Path(path_type=Path)
 
@@ -38,7 +38,7 @@ def gate(ctx: click.Context, /, *, report: Path, as_json: bool, profile_name: st
     The rule names a workload by its traces' digest, the target and the drafter; exit code 1 when it is not met. What
     is missing, null, unbound or not to be parsed fails: it never passes.
     """
-    from forgepack.release.gate import gate_json
+    from forgepack.release.replay.gate.judge import gate_json
 
     if options["template"]:
         _print_template(report, options, profile_name)
@@ -58,10 +58,10 @@ def gate(ctx: click.Context, /, *, report: Path, as_json: bool, profile_name: st
 
 
 def _judge(report: Path, options: dict[str, Any], profile_name: str) -> GateResult:
-    from forgepack.release.gate import GateInputs, judge
-    from forgepack.release.gate_policy import read_policy
-    from forgepack.release.replay_reading import read_replay_report
-    from forgepack.release.timings import read_timings
+    from forgepack.release.replay.gate.judge import GateInputs, judge
+    from forgepack.release.replay.gate.policy import read_policy
+    from forgepack.release.replay.gate.timings import read_timings
+    from forgepack.release.replay.reading import read_replay_report
 
     if options["policy"] is None:
         raise UsageError("a gate needs a policy", hint="name one by --policy; --template prints one for REPORT")
@@ -78,13 +78,13 @@ def _judge(report: Path, options: dict[str, Any], profile_name: str) -> GateResu
 
 
 def _identity(drafter: Path | None, profile_name: str) -> str | None:
-    from forgepack.release.drafter_identity import drafter_sha256
+    from forgepack.release.replay.drafter_identity import drafter_sha256
 
     return None if drafter is None else drafter_sha256(drafter, load_profile(profile_name))
 
 
 def _print_template(report: Path, options: dict[str, Any], profile_name: str) -> None:
-    from forgepack.release.gate_template import policy_template
-    from forgepack.release.replay_reading import read_replay_report
+    from forgepack.release.replay.gate.template import policy_template
+    from forgepack.release.replay.reading import read_replay_report
 
     echo_json(policy_template(read_replay_report(report), _identity(options["drafter"], profile_name)))

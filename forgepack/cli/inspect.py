@@ -21,7 +21,7 @@ def inspect(*, path: Path, deep: bool, profile_name: str | None, as_json: bool) 
     Checkpoint, QUANT, drafter package, asset, target and its parts, traces, sidecar, lock, reports, Core ML packages,
     safetensors and NumPy files, Git LFS pointers. Exit code 1 when something is wrong with what is there.
     """
-    from forgepack.release.inspection import inspect_path, inspection_json
+    from forgepack.release.inspect.inspection import inspect_path, inspection_json
     from forgepack.render.inspect_text import inspect_lines
 
     found = inspect_path(path, deep=deep, more=None if profile_name is None else load_profile(profile_name))

@@ -207,7 +207,7 @@ def _reported(words: list[str], command: str | None) -> AbstractContextManager[N
     """Return what writes the reports that verify's --report names however the run ends."""
     if command != "verify" or not any(word.startswith("--report") for word in words):
         return nullcontext()
-    from forgepack.cli.reports import error_reports
+    from forgepack.cli.error_reports import error_reports
 
     return error_reports(words)
 

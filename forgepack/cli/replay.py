@@ -30,7 +30,7 @@ from forgepack.profile import Profile, load_profile
 if TYPE_CHECKING:
     from forgepack.drafter.comparison import Measured
     from forgepack.drafter.open import OpenedDrafter
-    from forgepack.release.replay_run import Inputs
+    from forgepack.release.replay.run import Inputs
 
 _FOLDER = click.Path(path_type=Path)
 
@@ -68,7 +68,7 @@ def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     talk, profile = talk_of(ctx), load_profile(profile_name)
     _check(ctx, options)
     with _measured(options, profile, talk) as (inputs, opened, found):
-        from forgepack.release.replay_report import replay_json
+        from forgepack.release.replay.report import replay_json
 
         report = replay_json(inputs.run(opened, found))
     if options["report"] is not None:
@@ -103,7 +103,7 @@ def _check(ctx: click.Context, options: dict[str, Any]) -> None:
 def _measured(
     options: dict[str, Any], profile: Profile, talk: Talk
 ) -> Iterator[tuple[Inputs, list[OpenedDrafter], list[Measured]]]:
-    from forgepack.release.replay_run import measure, open_all, read_inputs
+    from forgepack.release.replay.run import measure, open_all, read_inputs
 
     inputs = read_inputs(find_target(options), options["traces"], profile, workload=options["workload"])
     for part in inputs.foreign:

@@ -21,9 +21,9 @@ from forgepack.profile import Profile, load_profile
 from forgepack.render import FORMATS, render_report
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify as run_rules
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import Sources, find_sources
-from forgepack.verify.subject import Pair
 
 FOLDER = click.Path(path_type=Path)
 
@@ -123,7 +123,7 @@ def _verify_folders(
     sources = accepting.add_to(_find_sources(options))
     for one in outputs:  # a part of the target may be outside its root
         one.check(force=options["force"], inputs=sources.roots())
-    kind = Pair if options["bundle"] is None else Bundle
+    kind = OpenPair if options["bundle"] is None else Bundle
     depth = Depth[options["depth"].upper()]
     pair = kind(sources, profile, depth, seconds=options["timeout"], blocks=options["blocks"])
     return run_rules(pair, strict=options["strict"], progress=talk.detail, terms=accepting.terms)

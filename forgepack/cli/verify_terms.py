@@ -113,7 +113,7 @@ def _read_terms(options: Mapping[str, Any]) -> Terms:
 
 
 def _evidence(path: Path, name: str) -> Any:
-    from forgepack.release.evidence import read_evidence
+    from forgepack.release.attest.evidence import read_evidence
 
     return read_evidence(path, name)
 

@@ -4,4 +4,6 @@
 ``files`` writes single files, ``places`` judges where an output may stand, ``records`` says which files a
 folder of this tool holds, ``folders`` puts a finished folder in its place, and ``temporary`` makes folders
 that the next run removes after a kill.
+
+May import: artifacts.
 """

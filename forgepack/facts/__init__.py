@@ -4,5 +4,5 @@ A fact is a path in a record, the value found, and the file that it was found in
 sidecar's binding, an attestation holds those of a second target, and the verifier compares the facts that it finds
 with the ones that are bound.
 
-May import: artifacts, coreai_backend, and the modules at the root of the house.
+May import: artifacts, coreai_backend.
 """

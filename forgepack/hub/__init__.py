@@ -3,6 +3,8 @@
 huggingface_hub does listing, metadata, authentication and URLs; the bytes come by a ranged transfer of our own,
 because that client restarts a file from zero in each call and compares nothing but sizes. It is imported inside
 functions, so that importing this package stays cheap.
+
+May import: artifacts, disk.
 """
 
 from forgepack.hub.adopt import AdoptRequest, adopt_checkpoint

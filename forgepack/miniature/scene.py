@@ -17,6 +17,7 @@ from forgepack.quantize.run import QuantizeResult, quantize
 from forgepack.quantize.sources import Sources as QuantizeSources
 from forgepack.verify.emission import InputPaths, open_inputs
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
@@ -104,4 +105,4 @@ class Scene:
             checkpoint=pairing.checkpoint,
             traces=self.miniature.held_out if depth is Depth.RUN else None,
         )
-        return Pair(sources, self.profile, depth, blocks=BLOCKS_RUN)
+        return OpenPair(sources, self.profile, depth, blocks=BLOCKS_RUN)

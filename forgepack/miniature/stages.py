@@ -14,9 +14,9 @@ from forgepack.artifacts.quant_report import Method
 from forgepack.artifacts.tree import walk
 from forgepack.errors import InternalError
 from forgepack.miniature.compare import Variant, compare_variants
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.miniature.sabotage import SABOTAGES, spoiled_copy
 from forgepack.miniature.scene import Scene
+from forgepack.miniature.small_hub import small_hub
 from forgepack.verify.report import Depth, Report
 
 
@@ -47,7 +47,7 @@ Stage = Callable[[Scene, Findings, Callable[[str], None]], str]
 def fetch_stage(scene: Scene, _: Findings, note: Callable[[str], None]) -> str:
     """Fetch the checkpoint from a hub on loopback at the pinned commit."""
     pin = scene.profile.hub
-    with LoopbackHub.serve({pin.repo: {pin.commit: scene.miniature.checkpoint}}) as server:
+    with small_hub(pin.repo, pin.commit, scene.miniature.checkpoint) as server:
         note(f"{pin.repo} @ {pin.commit[:12]} from {server.url}")
         report = hub.fetch_checkpoint(
             hub.FetchRequest(profile=scene.profile, out=scene.checkpoint),

@@ -1,4 +1,7 @@
-"""A report shown as text, JSON, SARIF, JUnit or workflow commands; nothing is judged here."""
+"""A report shown as text, JSON, SARIF, JUnit or workflow commands; nothing is judged here.
+
+May import: artifacts, verify, release.inspect, release.diff, release.replay, release.replay.gate.
+"""
 
 from __future__ import annotations
 

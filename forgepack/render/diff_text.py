@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from forgepack.escaping import escape_line
-from forgepack.release.diff import Diff
-from forgepack.release.diff_values import Difference
+from forgepack.release.diff.compare import Diff
+from forgepack.release.diff.values import Difference
 
 SHOWN = 12
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
-from forgepack.release.gate import GateResult
-from forgepack.release.gate_checks import GateCheck
+from forgepack.release.replay.gate.checks import GateCheck
+from forgepack.release.replay.gate.judge import GateResult
 
 _ORDER = {"fail": 0, "reported": 1, "pass": 2}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forgepack.escaping import escape_line
-from forgepack.release.inspection import Inspection
+from forgepack.release.inspect.inspection import Inspection
 
 _LINES = 30
 _WIDTH = 200

@@ -8,7 +8,7 @@ from string import ascii_uppercase
 from typing import Any
 
 from forgepack.escaping import escape_line
-from forgepack.release.replay_reading import calibration_text
+from forgepack.release.replay.reading import calibration_text
 
 Json = Mapping[str, Any]
 

@@ -7,14 +7,12 @@ The binding is the sidecar's ``forgepack`` object; its record of the target is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forgepack.facts.fact import Fact, differences
 from forgepack.verify.compare import differing, identical, lookup
 from forgepack.verify.report import Finding
-
-if TYPE_CHECKING:
-    from forgepack.verify.subject import Pair
+from forgepack.verify.subject import Pair
 
 
 def bound(pair: Pair, path: str) -> Any:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from forgepack.artifacts.attestation import Attestation
 from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.errors import ForgepackError
 from forgepack.facts import target as facts
@@ -22,22 +20,11 @@ from forgepack.verify.compare import lookup, same
 from forgepack.verify.files import describe, target_file
 from forgepack.verify.input_set import never
 from forgepack.verify.inputs import Input, UnavailableError
-
-if TYPE_CHECKING:
-    from forgepack.verify.subject import Pair
+from forgepack.verify.subject import Bond, Pair
 
 NO_ATTESTATION = "no --attestation was given"
 NO_EVIDENCE = "no --evidence was given"
 REFACTORED = "an attested target's head has the same content in other tables; HEAD003 compares the content"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bond:
-    """The record of the target that holds, where it is stated, and the attestation that states it, if one does."""
-
-    target: Any
-    place: str
-    attestation: Attestation | None = None
 
 
 def choose_bond(pair: Pair) -> Bond:

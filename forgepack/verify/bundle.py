@@ -16,10 +16,11 @@ from forgepack.artifacts.release_record import MAX_SUMS, RECORD_FILE, SUMS_FILE,
 from forgepack.artifacts.target import TargetPaths, find_export
 from forgepack.errors import ForgepackError, MissingError, NothingToVerifyError
 from forgepack.profile import Profile
-from forgepack.verify.hashing import Digests, hash_files, planned_files
+from forgepack.verify.hashing import Digests, hash_files
 from forgepack.verify.input_set import Tree
 from forgepack.verify.inputs import Input, Parsed
 from forgepack.verify.layout import Layout, empty_layout
+from forgepack.verify.open_pair import OpenPair, planned_files
 from forgepack.verify.readers import read_any, read_record
 from forgepack.verify.report import Depth
 from forgepack.verify.sources import Sources, absolute, demand_folder, demand_sources
@@ -82,7 +83,7 @@ def _stated_folders(bundle: Path) -> dict[str, str]:
     return {} if release is None else release.roots
 
 
-class Bundle(Pair):
+class Bundle(OpenPair):
     """A pair in the folder of a release; ``known`` are digests that need no reading, by absolute path."""
 
     def __init__(
@@ -110,13 +111,11 @@ class Bundle(Pair):
 
     def _add_release(self) -> None:
         root = self.root
-        self.release: Input[Release] = self._file("release", root / RELEASE_FILE, _read_release)
+        self.release = self._file("release", root / RELEASE_FILE, _read_release)
         self.bundle_tree = self._tree("bundle_tree", root)
-        self.record: Input[Mapping[str, Any]] = self._optional("record", root / RECORD_FILE, read_record)
-        self.upstream_record: Input[Mapping[str, Any]] = self._optional(
-            "upstream_record", root / UPSTREAM_FILE, read_any
-        )
-        self.sums: Input[Mapping[str, str]] = self._optional("sums", root / SUMS_FILE, _read_sums)
+        self.record = self._optional("record", root / RECORD_FILE, read_record)
+        self.upstream_record = self._optional("upstream_record", root / UPSTREAM_FILE, read_any)
+        self.sums = self._optional("sums", root / SUMS_FILE, _read_sums)
 
     def _optional(self, name: str, path: Path, read: Any) -> Input[Any]:
         there = path.exists() or path.is_symlink()

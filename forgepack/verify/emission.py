@@ -20,9 +20,9 @@ from forgepack.verify.causes import cause_lines, failure_lines
 from forgepack.verify.engine import verify
 from forgepack.verify.input_set import never
 from forgepack.verify.inputs import Input
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import Sources, absolute, demand_sources
-from forgepack.verify.subject import Pair
 
 # The rule that compares the quantization's profile with the one that judges.
 _PROFILE = "SRC012"
@@ -79,7 +79,7 @@ def open_inputs(paths: InputPaths, out: Path, profile: Profile) -> tuple[EmitInp
         plain=True,
     )
     demand_sources(paths.quant, paths.checkpoint, None)
-    pair = Pair(sources, profile, Depth.HASH)
+    pair = OpenPair(sources, profile, Depth.HASH)
     pair.digests = Input("digests", never, depth=Depth.HASH, absent="emission takes the digests itself")
     report = verify(pair)
     if report.exit_code:

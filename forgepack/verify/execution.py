@@ -7,22 +7,20 @@ operation with the package's graph. It is fed unscaled features; the package get
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from forgepack.errors import CorruptError
 from forgepack.geometry import Geometry
-from forgepack.parallel import Pool, open_pool
+from forgepack.parallel import Pool
 
 if TYPE_CHECKING:
     from forgepack.drafter.draft import Drafter
     from forgepack.drafter.forward import KeyValue
     from forgepack.drafter.host import Session
-    from forgepack.verify.subject import Pair
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -93,52 +91,6 @@ class Execution:
         for one in self.deviations:
             shares.setdefault(one.output, []).append(one.share)
         return {name: median(values) for name, values in shares.items() if len(values) >= TYPICAL_CALLS}
-
-
-def execute(pair: Pair) -> Execution:
-    """Run the package on the pair's traces, or on seeded features without any."""
-    from forgepack.coreai_backend.execute import open_session
-    from forgepack.drafter.draft import Drafter
-    from forgepack.emit.package_weights import PackageHead, PackageWeights, open_role_values
-
-    comparison, reading = pair.comparison.value, pair.program.value
-    if not comparison.same:
-        raise CorruptError("another program than this tool's can't be held against it", code="foreign-graph")
-    geometry, recipe = pair.profile.geometry, pair.profile.recipe
-    with (
-        open_role_values(reading, comparison.roles, seconds=pair.seconds) as values,
-        open_session(pair.asset.value, seconds=pair.seconds) as session,
-        open_pool(2) as pool,
-    ):
-        drafter = Drafter(
-            weights=PackageWeights(geometry=geometry, recipe=recipe, values=values, selector=pair.selector.value),
-            head=PackageHead(geometry=geometry, recipe=recipe, values=values),
-            embedding=pair.embedding.value,
-            mask_scale=recipe.mask_scale,
-        )
-        run = compare_outputs(session, drafter, list(_samples(pair)), feat_scale=recipe.feat_scale, pool=pool)
-    return run if pair.sources.traces is not None else replace(run, allowance=SYNTHETIC_ALLOWANCE)
-
-
-def _samples(pair: Pair) -> Iterator[Sample]:
-    if pair.sources.traces is None:
-        yield synthetic_sample(pair.profile.geometry, blocks=pair.blocks)
-        return
-    traces = pair.traces.value
-    busy = [s for s in traces.sequences if s.positions.size]
-    for number, sequence in enumerate(busy):
-        positions = sequence.positions
-        if (
-            pair.blocks is not None
-        ):  # shared out evenly: the first blocks of each sequence, the rest to the first ones
-            positions = positions[: (pair.blocks + len(busy) - 1 - number) // len(busy)]
-        if positions.size:
-            yield Sample(
-                label=f"sequence {sequence.index}",
-                features=traces.features(sequence.index),
-                positions=positions,
-                anchors=sequence.tokens[positions].astype(np.int64),
-            )
 
 
 def synthetic_sample(geometry: Geometry, *, blocks: int | None = None) -> Sample:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from forgepack.geometry import checkpoint_tensors, quant_tensors
+from forgepack.verify.subject import Pair
 
 if TYPE_CHECKING:
     from forgepack.quantize.fidelity import Deviation
-    from forgepack.verify.subject import Pair
 
 
 def source_deviations(pair: Pair) -> tuple[Deviation, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forgepack.artifacts.files import hash_file, only_line_ends_differ
 from forgepack.artifacts.tree import unsafe_reason
@@ -14,9 +14,7 @@ from forgepack.verify.binding import stated_at
 from forgepack.verify.compare import differing, identical
 from forgepack.verify.hashing import FileDigest
 from forgepack.verify.report import Finding
-
-if TYPE_CHECKING:
-    from forgepack.verify.subject import Pair
+from forgepack.verify.subject import Pair
 
 
 def target_file(pair: Pair, path: str) -> Path | None:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from forgepack.artifacts.files import hash_file
-from forgepack.artifacts.release_json import MODEL_FILES
-from forgepack.artifacts.tree import Entry, content
 from forgepack.errors import ForgepackError
 from forgepack.verify.inputs import Parsed
-
-if TYPE_CHECKING:
-    from forgepack.verify.inputs import Input
-    from forgepack.verify.subject import Pair
 
 # A release has five files that count, so more threads would not help.
 MAX_THREADS = 5
@@ -57,35 +50,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def planned_files(pair: Pair) -> Iterator[Path]:
-    """Yield every file whose bytes some digest can judge: whole folders, but named files of model and checkpoint.
-
-    Of build and export these are the files that emission binds (``artifacts.tree.content``).
-    """
-    sources, target = pair.sources, pair.sources.target
-    yield from _files(pair, sources.drafter, pair.tree)
-    yield from (
-        p
-        for p in _files(pair, target.model, pair.model_tree)
-        if p.relative_to(target.model).as_posix() in MODEL_FILES
-    )
-    if target.export is not None:
-        yield from _files(pair, target.export, pair.export_tree)
-    yield from _files(pair, target.build, pair.build_tree)
-    if sources.quant is not None:
-        yield from _files(pair, sources.quant, pair.quant_tree)
-    if sources.checkpoint is not None:
-        taken = {*pair.profile.hub.files, *pair.profile.hub.optional_files}
-        root = sources.checkpoint
-        found = _files(pair, root, pair.checkpoint_tree)
-        yield from (p for p in found if p.relative_to(root).as_posix() in taken)
-
-
-def _files(pair: Pair, root: Path, tree: Input[tuple[Entry, ...]]) -> Iterator[Path]:
-    """Yield the regular files of a part that count; where links are allowed also those that lead to one."""
-    for entry in content(tree.value) if tree.available else ():
-        path = root / entry.path
-        if entry.kind == "file" or (entry.kind == "link" and pair.sources.allow_links and path.is_file()):
-            yield path

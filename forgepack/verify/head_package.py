@@ -14,12 +14,12 @@ from forgepack.artifacts.safetensors_file import SafetensorsFile, read_safetenso
 from forgepack.errors import CorruptError, ForgepackError
 from forgepack.verify.lineage import opened_head
 from forgepack.verify.sources import guard_links
+from forgepack.verify.subject import Pair
 
 if TYPE_CHECKING:
     from forgepack.coreai_backend.head_content import HeadContent
     from forgepack.coreai_backend.reader import FoundHead
     from forgepack.coreai_backend.wiring import Wiring
-    from forgepack.verify.subject import Pair
 
 F32 = npt.NDArray[np.float32]
 
@@ -41,13 +41,6 @@ class GainSource:
 
     where: str
     values: F32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadRun:
-    """How far the logits of a run are from the reference, as a share of its largest value; infinite for NaN."""
-
-    share: float
 
 
 def wiring(pair: Pair) -> Wiring:
@@ -129,8 +122,11 @@ def differing_channels(found: F32, expected: F32) -> npt.NDArray[np.int64]:
     return np.flatnonzero(~near)
 
 
-def run_head(pair: Pair) -> HeadRun:
-    """Run the head package on seeded rows and measure its logits against the formula with its own numbers."""
+def run_head(pair: Pair) -> float:
+    """Run the head package on seeded rows and measure its logits against the formula with its own numbers.
+
+    Return how far they are from it, as a share of its largest value; infinite for NaN.
+    """
     from forgepack.coreai_backend.execute import open_session
 
     geometry, reading = pair.profile.geometry, pair.head_program.value
@@ -147,8 +143,8 @@ def run_head(pair: Pair) -> HeadRun:
     with opened_head(reading, pair.reader) as content:
         expected = _logits(content, normed)
     if found.shape != expected.shape or not np.isfinite(found).all():
-        return HeadRun(share=float("inf"))
-    return HeadRun(share=float(np.abs(found - expected).max() / max(float(np.abs(expected).max()), 1e-30)))
+        return float("inf")
+    return float(np.abs(found - expected).max() / max(float(np.abs(expected).max()), 1e-30))
 
 
 def _logits(content: HeadContent, normed: F32) -> F32:

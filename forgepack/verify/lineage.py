@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from forgepack.coreai_backend.reader import AssetReader, AssetReading, FoundHead
     from forgepack.geometry import Geometry
     from forgepack.profile import Recipe
-    from forgepack.verify.execution import Execution
-    from forgepack.verify.subject import Pair
 
 CHILD = "forgepack.verify.child"
 _AUTHORING = 3600.0
@@ -107,26 +105,20 @@ def constants_by_role(reading: AssetReading, comparison: Comparison, geometry: G
     return Roles(constants=constants, unmet=tuple(role for role in named if role not in constants))
 
 
-def constant_values(pair: Pair, role: str) -> npt.NDArray[np.float16] | None:
+def constant_values(
+    reading: AssetReading, comparison: Comparison, role: str, *, reader: AssetReader
+) -> npt.NDArray[np.float16] | None:
     """Return the float16 values of a role's constant in its shape, or None when the program has none there."""
     from forgepack.coreai_backend.reader import open_constants
 
-    place = pair.comparison.value.roles.get(role)
+    place = comparison.roles.get(role)
     if place is None:
         return None
-    reading = pair.program.value
     constant = reading.program.constants[place]
     if constant.data is not None:
         return np.array(constant.values())
-    with open_constants(reading, [place], reader=pair.reader) as payloads:
+    with open_constants(reading, [place], reader=reader) as payloads:
         return np.array(payloads[place].view(np.float16).reshape(constant.shape))
-
-
-def run_package(pair: Pair) -> Execution:
-    """Run both entry points on the CPU and measure their outputs against the reference."""
-    from forgepack.verify.execution import execute
-
-    return execute(pair)
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from forgepack.profile import Profile
 from forgepack.verify.engine import verify
 from forgepack.verify.inputs import Input
 from forgepack.verify.layout import find_layout
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.readers import read_sidecar
 from forgepack.verify.report import Check, Depth
 from forgepack.verify.sources import Sources, absolute
-from forgepack.verify.subject import Pair
 
 NO_TARGET = "no --target was given"
 
@@ -41,7 +41,7 @@ def refusals(left: Path, right: Path, profile: Profile, target: Path | None) -> 
     return tuple(Refusal(rule=rule, files=frozenset(files)) for rule, files in sorted(found.items()))
 
 
-def _pair(binding: Path, drafter: Path, profile: Profile, target: Path | None) -> Pair:
+def _pair(binding: Path, drafter: Path, profile: Profile, target: Path | None) -> OpenPair:
     """Return the pair of a package and a target, bound by the sidecar of the package ``binding``."""
     nowhere = absolute(drafter) / "no target"
     paths = (
@@ -56,7 +56,7 @@ def _pair(binding: Path, drafter: Path, profile: Profile, target: Path | None) -
         traces=None,
         named={"drafter": drafter.as_posix()},
     )
-    pair = Pair(sources, profile, Depth.LINEAGE)
+    pair = OpenPair(sources, profile, Depth.LINEAGE)
     if binding != drafter:
         sidecar = find_layout(absolute(binding), walk(binding), profile.package).sidecar
         pair.written_sidecar = Input("written_sidecar", lambda: read_sidecar(sidecar))
@@ -65,7 +65,7 @@ def _pair(binding: Path, drafter: Path, profile: Profile, target: Path | None) -
     return pair
 
 
-def _failed(pair: Pair) -> Iterator[Check]:
+def _failed(pair: OpenPair) -> Iterator[Check]:
     return (check for check in verify(pair).checks if check.status == "fail" and check.severity != "note")
 
 

@@ -11,14 +11,11 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from forgepack.closest import did_you_mean
 from forgepack.errors import InternalError, UsageError
 from forgepack.verify.report import FIRST_RULE_SET, Depth, Finding, Severity
-
-if TYPE_CHECKING:
-    from forgepack.verify.subject import Pair
 
 AREAS = {
     "TAP": "which layers of the target the drafter listens to",
@@ -38,7 +35,8 @@ CATCH_ALL = "FMT099"
 _ID = re.compile(r"([A-Z]{3,4})[0-9]{3}")
 _DEPTHS = {depth.label: depth for depth in Depth}
 
-CheckFunction = Callable[["Pair"], Iterator[Finding]]
+# Its argument is a Pair, which this module does not know: a pair keeps account of rules, not a rule of pairs.
+CheckFunction = Callable[[Any], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

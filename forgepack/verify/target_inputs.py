@@ -82,7 +82,7 @@ class TargetInputs(InputSet):
         entries = self._regular(self.export_tree.value)
         assert root is not None, "it has entries"
         files, faults = read_export(root, entries, layers=self.profile.geometry.target_layers)
-        return leave_to_version_1(self, files, faults)
+        return leave_to_version_1(self.written_sidecar, files, faults)
 
     def _read_build(self) -> Parsed[Tree]:
         """Look at every file of the build that is no package's of the manifest."""

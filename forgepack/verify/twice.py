@@ -12,14 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from forgepack.artifacts.aimodel import stated_hash_digest
 from forgepack.verify.compare import identical
 from forgepack.verify.report import Severity
-
-if TYPE_CHECKING:
-    from forgepack.verify.subject import Pair
+from forgepack.verify.subject import Pair
 
 
 def _equal(value: Any) -> Any:

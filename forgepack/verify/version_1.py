@@ -8,32 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from forgepack.artifacts.export import ExportFiles
 from forgepack.artifacts.sidecar import KIND
 from forgepack.errors import ForgepackError
 from forgepack.verify.compare import lookup
-from forgepack.verify.inputs import Parsed
-
-if TYPE_CHECKING:
-    from forgepack.verify.target_inputs import TargetInputs
+from forgepack.verify.inputs import Input, Parsed
 
 
-def is_of_version_1(pair: TargetInputs) -> bool:
-    """Say whether the package's binding was written in the form before today's."""
-    binding = pair.written_sidecar.value.get("forgepack") if pair.written_sidecar.available else None
+def is_of_version_1(sidecar: Input[Mapping[str, Any]]) -> bool:
+    """Say whether the binding of a sidecar, as it is written, has the form before today's."""
+    binding = sidecar.value.get("forgepack") if sidecar.available else None
     return isinstance(binding, Mapping) and KIND.is_older(binding)
 
 
 def leave_to_version_1(
-    pair: TargetInputs, files: ExportFiles, faults: Iterable[ForgepackError]
+    sidecar: Input[Mapping[str, Any]], files: ExportFiles, faults: Iterable[ForgepackError]
 ) -> Parsed[ExportFiles]:
     """Split the faults of an export: those of files that version 1 bound as they are stay with the value."""
     faults = tuple(faults)
-    if not is_of_version_1(pair):
+    if not is_of_version_1(sidecar):
         return Parsed(value=files, faults=faults)
-    listed = lookup(pair.written_sidecar.value, "forgepack.target.files")
+    listed = lookup(sidecar.value, "forgepack.target.files")
     excused = tuple(fault for fault in faults if _is_bound(files, fault, listed))
     rest = tuple(fault for fault in faults if fault not in excused)
     return Parsed(value=replace(files, bound_unread=excused), faults=rest)

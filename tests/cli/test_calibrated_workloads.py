@@ -141,8 +141,8 @@ def test_a_held_out_workload_passes(bench: Bench) -> None:
 
 
 def template(bench: Bench, report: Json) -> Json:
-    from forgepack.release.gate_template import policy_template
-    from forgepack.release.replay_reading import read_replay_report
+    from forgepack.release.replay.gate.template import policy_template
+    from forgepack.release.replay.reading import read_replay_report
 
     (bench.root / "template.json").write_text(json.dumps(report))
     return policy_template(read_replay_report(bench.root / "template.json"), None)

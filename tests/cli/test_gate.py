@@ -42,8 +42,8 @@ def replay(root: Path, out: Path, *more: str, target: Path | None = None) -> Pat
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """Replay a quantized drafter against its checkpoint, and take the template as the policy."""
-    from forgepack.release.gate_template import policy_template
-    from forgepack.release.replay_reading import read_replay_report
+    from forgepack.release.replay.gate.template import policy_template
+    from forgepack.release.replay.reading import read_replay_report
 
     root = build_quantized(tmp_path_factory.mktemp("pair"))
     report = replay(root, root / "report.json", "--workload", "synthetic")

@@ -15,8 +15,8 @@ from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.traces import read_traces
 from forgepack.cli.main import run
 from forgepack.profile import load_profile
-from forgepack.release.build_lock import read_build_lock
-from forgepack.release.replay_reading import read_replay_report
+from forgepack.release.recipe.lock import read_build_lock
+from forgepack.release.replay.reading import read_replay_report
 
 ROOT = Path(__file__).parents[2]
 COMPAT = ROOT / "fixtures/compat"

@@ -12,12 +12,6 @@ from pathlib import Path
 
 import huggingface_hub  # noqa: F401  (imported once, before the forks)
 
-import forgepack.emit.package
-import forgepack.hub.bring
-import forgepack.quantize.run
-import forgepack.release.attest
-import forgepack.release.build
-import forgepack.release.evidence  # noqa: F401
 from tests.disk.cases import CASES, Case
 
 

@@ -20,8 +20,8 @@ from forgepack.hub import (
     verify_checkpoint,
 )
 from forgepack.hub.staging import STAGING_NAME
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.profile import HubPin, Profile, load_profile
+from tests.hub.loopback import LoopbackHub
 
 REPO = "forge/drafter"
 COMMIT = "4cfb6ad03268fed0f60ca96c1a659c0b1c77e50b"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.miniature.loopback import LoopbackHub
 from tests.hub.bench import COMMIT, FILES, REPO, Bench
+from tests.hub.loopback import LoopbackHub
 
 
 @pytest.fixture(autouse=True)

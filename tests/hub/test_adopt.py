@@ -19,9 +19,9 @@ from forgepack.canonical import sha256_hex
 from forgepack.errors import CorruptError, ForgepackError, IdentityError, MissingError, UnreadableError, UsageError
 from forgepack.geometry import Geometry, checkpoint_tensors
 from forgepack.hub import AdoptRequest, FetchReport, Progress, adopt_checkpoint
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.profile import Profile
 from tests.hub.bench import COMMIT, OTHER, PROFILE, REPO, Bench, tree_of
+from tests.hub.loopback import LoopbackHub
 
 GEOMETRY = replace(
     PROFILE.geometry,

@@ -15,7 +15,7 @@ from forgepack.errors import ForgepackError, HubError
 from forgepack.hub import FetchRequest, HubSettings, fetch_checkpoint
 from forgepack.hub.report import RetryPolicy
 from forgepack.limits import HUB_ANSWER, HUB_ANSWER_WAITS
-from forgepack.miniature.loopback_shelf import Reply
+from forgepack.miniature.server import Reply
 from tests.hub.bench import COMMIT, PROFILE, REPO, WEIGHTS, WEIGHTS_URL, Bench
 
 TREE = f"/api/models/{REPO}/tree/{COMMIT}"

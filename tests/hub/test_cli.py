@@ -15,9 +15,9 @@ import pytest
 from forgepack.cli.fetch_progress import LiveProgress
 from forgepack.cli.main import run
 from forgepack.hub import Progress
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.profile import load_profile
 from tests.hub.bench import COMMIT, DONOR, FILES, OTHER, REPO, Bench, expected_tree, tree_of
+from tests.hub.loopback import LoopbackHub
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

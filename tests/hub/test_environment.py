@@ -11,8 +11,8 @@ import pytest
 
 from forgepack.errors import UsageError
 from forgepack.hub.environment import check_environment
-from forgepack.miniature.loopback import LoopbackHub
 from tests.hub.bench import COMMIT, FILES, REPO, Bench
+from tests.hub.loopback import LoopbackHub
 
 ROOT = Path(__file__).parents[2]
 BAD: dict[str, tuple[str, str]] = {

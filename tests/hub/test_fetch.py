@@ -12,8 +12,8 @@ import pytest
 from forgepack.artifacts.lock import LOCK_NAME
 from forgepack.artifacts.locked import require_locked
 from forgepack.errors import CorruptError, HubError, IdentityError, MissingError, OutputError, UsageError
-from forgepack.miniature.loopback import LoopbackHub
 from tests.hub.bench import COMMIT, DONOR, FILES, OTHER, PROFILE, REPO, WEIGHTS, Bench, expected_tree, tree_of
+from tests.hub.loopback import LoopbackHub
 
 
 def test_a_fetch_leaves_the_profiles_files_and_the_lock_and_nothing_else(bench: Bench) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from huggingface_hub import HfApi
 
-from forgepack.miniature.loopback import LoopbackHub
-from forgepack.miniature.loopback_shelf import git_blob_id
+from forgepack.miniature.small_hub import git_blob_id
 from tests.hub.bench import COMMIT, OTHER, REPO
+from tests.hub.loopback import LoopbackHub
 
 
 def test_a_folder_is_served_without_its_locks_and_hidden_files(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from forgepack.artifacts.locked import require_locked
 from forgepack.canonical import sha256_hex
 from forgepack.errors import IdentityError
 from forgepack.hub import AdoptRequest, adopt_checkpoint
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.profile import load_profile
 from forgepack.resources import data_folder
 from tests.hub.bench import OTHER, Bench
+from tests.hub.loopback import LoopbackHub
 
 PROFILE = load_profile("mini")
 SERVED = data_folder("mini") / "checkpoint"

@@ -18,8 +18,8 @@ from forgepack.disk import locks
 from forgepack.errors import HubError, OutputError, UnreadableError
 from forgepack.hub import Progress
 from forgepack.hub.staging import STAGING_NAME, hold_staging
-from forgepack.miniature.loopback import LoopbackHub
 from tests.hub.bench import FILES, OTHER, REPO, TAKEN, WEIGHTS, Bench, expected_tree, tree_of
+from tests.hub.loopback import LoopbackHub
 
 CHECKOUT = Path(__file__).parents[2]
 

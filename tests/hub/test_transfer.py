@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from forgepack.errors import HubError, IdentityError
 from forgepack.hub import FetchRequest, HubSettings, RetryPolicy, fetch_checkpoint
-from forgepack.miniature.loopback import LoopbackHub
-from forgepack.miniature.loopback_shelf import Reply
+from forgepack.miniature.server import Reply
 from tests.hub.bench import COMMIT, FILES, PROFILE, REPO, WEIGHTS, Bench, expected_tree, tree_of
+from tests.hub.loopback import LoopbackHub
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%b\nsize 300000\n" % (b"ab" * 32)
 HTML = b"<!DOCTYPE html><html><body>Please log in</body></html>"

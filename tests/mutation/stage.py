@@ -21,6 +21,7 @@ from forgepack.profile import Profile
 from forgepack.verify.engine import evaluate
 from forgepack.verify.hashing import FileDigest
 from forgepack.verify.inputs import Input
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Check, Depth
 from forgepack.verify.rule import Rule, all_rules
 from forgepack.verify.sources import find_sources
@@ -116,7 +117,7 @@ class Stage:
     def _pair(self) -> Pair:
         root = self.root
         found = find_sources(root / "drafter", root / "target", quant=root / "quant", checkpoint=root / "checkpoint")
-        return Pair(found, self.profile, Depth.LINEAGE, seconds=60)
+        return OpenPair(found, self.profile, Depth.LINEAGE, seconds=60)
 
     def judge(self, mutant: Mutant) -> Outcome:
         """Apply a mutant, evaluate its areas' rules until one refuses, else all others; undo the mutant."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from forgepack.artifacts.target import locate_target
 from forgepack.profile import Upstream
-from forgepack.release.inventory import BundleInputs
+from forgepack.release.bundle.inventory import BundleInputs
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
 from forgepack.verify.report import Depth, Report
-from tests.release.release_check import Numbers
+from tests.release.bundle.release_check import Numbers
 from tests.verify.factory import tiny_profile
 
 UPSTREAM = Upstream(id="tests/tiny-target", revision="ab" * 20)

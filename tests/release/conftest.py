@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.release.bundle import make_bundle
+from forgepack.release.bundle.make import make_bundle
 from tests.release.bench import bundle_inputs
 from tests.verify.conftest import build_pair
 from tests.verify.factory import tiny_profile

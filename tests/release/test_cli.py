@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from forgepack.cli.main import run
-from forgepack.miniature.loopback import LoopbackHub
 from tests.hub.bench import tree_of
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
+from tests.hub.loopback import LoopbackHub
 from tests.release.bench import STEM, UPSTREAM, edit
 from tests.verify.factory import EXPORT
 

@@ -17,9 +17,9 @@ import pytest
 
 from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import forgepack
-from forgepack.miniature.loopback import LoopbackHub
 from forgepack.verify.rule import all_rules, find_rule
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
+from tests.hub.loopback import LoopbackHub
 from tests.release.bench import judged
 from tests.verify.running import explain_all
 

@@ -12,10 +12,10 @@ from forgepack.canonical import dump_canonical
 from forgepack.render.json_report import report_json
 from forgepack.verify.baseline import read_baseline
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.rule import all_rules
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from forgepack.verify.terms import Terms
 from forgepack.verify.waivers import read_waivers
 from tests.verify.factory import tiny_profile
@@ -38,7 +38,7 @@ BOTH = both(renamed, junk)
 
 def run_on(root: Path, *, terms: Terms | None = None, depth: str = "header", strict: bool = False) -> Report:
     sources = find_sources(root / "drafter", root / "target")
-    return verify(Pair(sources, tiny_profile(), Depth[depth.upper()], seconds=60), strict=strict, terms=terms)
+    return verify(OpenPair(sources, tiny_profile(), Depth[depth.upper()], seconds=60), strict=strict, terms=terms)
 
 
 def waiver_of(report: Report, ident: str, number: int = 0, **changes: Any) -> dict[str, Any]:

@@ -14,14 +14,14 @@ from forgepack.artifacts.attestation import own_digest, read_attestation
 from forgepack.artifacts.files import hash_file
 from forgepack.canonical import digest_json, dump_canonical
 from forgepack.profile import Profile
-from forgepack.release.attest import AttestInputs, AttestResult, attest
-from forgepack.release.drafter_identity import drafter_files
-from forgepack.release.evidence import read_evidence
+from forgepack.release.attest.evidence import read_evidence
+from forgepack.release.attest.make import AttestInputs, AttestResult, attest
+from forgepack.release.replay.drafter_identity import drafter_files
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.factory import EXPORT, tiny_profile, write_layer
 from tests.verify.sabotage import Change, put
 
@@ -149,4 +149,4 @@ def judged(
         evidence=tuple(read_evidence(path, path.stem) for path in evidence),
     )
     sources = replace(find_sources(root / "drafter", root / target), given=given)
-    return verify(Pair(sources, tiny_profile(), Depth[depth.upper()], seconds=60))
+    return verify(OpenPair(sources, tiny_profile(), Depth[depth.upper()], seconds=60))

@@ -11,8 +11,8 @@ from typing import Any
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.target import locate_target
 from forgepack.profile import Profile, Upstream
-from forgepack.release.bundle import make_bundle
-from forgepack.release.inventory import BundleInputs
+from forgepack.release.bundle.inventory import BundleInputs
+from forgepack.release.bundle.make import make_bundle
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.coverage_leaves import Leaf
 from forgepack.verify.engine import evaluate

@@ -10,9 +10,9 @@ import pytest
 
 from forgepack.profile import Profile
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Check, Depth, Report
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.factory import tiny_profile
 from tests.verify.sabotage import Case
 
@@ -34,7 +34,7 @@ def verified(
     parts |= {"checkpoint": root / "checkpoint", "quant": root / "quant"} if sources else {}
     parts |= named or {}
     found = find_sources(parts.pop("drafter"), parts.pop("target"), **parts)
-    pair = Pair(found, profile or tiny_profile(), Depth[depth.upper()], seconds=60)
+    pair = OpenPair(found, profile or tiny_profile(), Depth[depth.upper()], seconds=60)
     return verify(pair, strict=strict)
 
 

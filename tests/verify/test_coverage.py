@@ -13,10 +13,10 @@ from forgepack.artifacts.target import locate_target
 from forgepack.miniature.data import find_miniature
 from forgepack.verify.coverage import FILES, Covered, covering
 from forgepack.verify.engine import evaluate
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth
 from forgepack.verify.rule import all_rules, find_rule
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.factory import tiny_profile
 
 # Files that no release of the tests holds, each of a line that is there for them.
@@ -101,7 +101,7 @@ def test_a_spoiled_file_is_told_by_one_of_its_rules(full_pair: Path, tmp_path: P
         file = (roots.get(role) or root / role) / rest
         before = file.read_bytes()
         spoil(file)
-        pair = Pair(sources, tiny_profile(), Depth.LINEAGE, seconds=60)
+        pair = OpenPair(sources, tiny_profile(), Depth.LINEAGE, seconds=60)
         cheap = sorted((find_rule(ident) for ident in line.judged), key=lambda one: one.depth)
         assert any(evaluate(one, pair, []).status == "fail" for one in cheap), path
         file.write_bytes(before)

@@ -14,10 +14,10 @@ from forgepack.profile import load_profile
 from forgepack.verify.coverage_leaves import LEAVES, Leaf
 from forgepack.verify.engine import verify
 from forgepack.verify.leaves import leaves_of, line_of, path_of, unjudged
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth
 from forgepack.verify.rule import all_rules
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.mutation.json_mutants import changes
 from tests.verify.conftest import build_pair
 from tests.verify.factory import tiny_profile
@@ -169,7 +169,7 @@ def test_a_pair_without_a_release_names_them_too(tiny: LeafStage) -> None:
     kept = path.read_bytes()
     try:
         path.write_text(json.dumps({**json.loads(kept), "gdn_j": 3}))
-        pair = Pair(find_sources(tiny.root / "drafter", tiny.root / "target"), tiny.profile, Depth.HEADER)
+        pair = OpenPair(find_sources(tiny.root / "drafter", tiny.root / "target"), tiny.profile, Depth.HEADER)
         check = next(one for one in verify(pair).checks if one.id == "CTR090")
     finally:
         path.write_bytes(kept)

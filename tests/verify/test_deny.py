@@ -14,12 +14,12 @@ from forgepack.artifacts.deny import read_deny_list
 from forgepack.artifacts.files import hash_file
 from forgepack.errors import UsageError
 from forgepack.profile import Profile
-from forgepack.release.drafter_identity import drafter_sha256
+from forgepack.release.replay.drafter_identity import drafter_sha256
 from forgepack.verify.engine import verify
 from forgepack.verify.given import Given
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.attested import make_sibling, write_attestation
 from tests.verify.factory import tiny_profile
 from tests.verify.running import failed, told, verified
@@ -44,7 +44,7 @@ def denying(root: Path, digest: str, depth: str) -> Report:
     path.write_text(f'[[deny]]\nsha256 = "{digest}"\nreason = "{REASON}"\n')
     sources = find_sources(root / "drafter", root / "target")
     given = Given(denied=read_deny_list(path).reasons)
-    return verify(Pair(replace(sources, given=given), tiny_profile(), Depth[depth.upper()], seconds=60))
+    return verify(OpenPair(replace(sources, given=given), tiny_profile(), Depth[depth.upper()], seconds=60))
 
 
 @pytest.mark.parametrize("name", STATED)
@@ -76,7 +76,7 @@ def test_an_attestation_can_be_withdrawn(pair: Path) -> None:
     digest = json.loads(path.read_bytes())["sha256"]
     given = Given(attestations=(attestation,), denied={digest: REASON})
     sources = replace(find_sources(pair / "drafter", pair / "sibling"), given=given)
-    report = verify(Pair(sources, tiny_profile(), Depth.HEADER, seconds=60))
+    report = verify(OpenPair(sources, tiny_profile(), Depth.HEADER, seconds=60))
     assert {"SRC001"} == failed(report)
 
 

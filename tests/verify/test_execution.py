@@ -23,7 +23,7 @@ from forgepack.emit.package_weights import PackageHead, PackageWeights
 from forgepack.geometry import checkpoint_tensors, int8_matrices, lut_matrices
 from forgepack.miniature.scene import Scene
 from forgepack.parallel import open_pool
-from forgepack.release.package_weights import open_package
+from forgepack.release.replay.package_weights import open_package
 from forgepack.verify import engine
 from forgepack.verify.engine import verify
 from forgepack.verify.execution import (
@@ -36,9 +36,9 @@ from forgepack.verify.execution import (
     synthetic_sample,
 )
 from forgepack.verify.inputs import Input
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth
 from forgepack.verify.rule import find_rule
-from forgepack.verify.subject import Pair
 from tests.miniature.show import Show
 
 NEAR = 1e-2
@@ -50,7 +50,7 @@ def test_held_out_blocks_are_near_the_reference(show: Show, *, whole: bool) -> N
     In every sequence a quarter of the blocks, with --whole all of them.
     """
     pair = show.scene.pair(show.scene.pairing, Depth.RUN)
-    run = Pair(pair.sources, pair.profile, Depth.RUN, blocks=None if whole else 65).execution.value
+    run = OpenPair(pair.sources, pair.profile, Depth.RUN, blocks=None if whole else 65).execution.value
     assert (260 if whole else 65, True) == (run.blocks, run.agreeing >= 0.98 * run.blocks)
     assert max(one.share for one in run.worst().values()) <= WORST
     assert max(run.typical().values()) <= TYPICAL
@@ -62,7 +62,7 @@ def test_without_traces_seeded_features_are_run(show: Show) -> None:
     """Depth run needs no traces: a synthetic prompt and two blocks exercise both entry points."""
     pairing = show.scene.pairing
     sources = show.scene.pair(pairing, Depth.LINEAGE).sources
-    report = verify(Pair(sources, show.scene.profile, Depth.RUN))
+    report = verify(OpenPair(sources, show.scene.profile, Depth.RUN))
     status = {check.id: check.status for check in report.checks}
     assert ("pass", "pass", "not-evaluated", "pass") == (
         status["NUM020"],

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.factory import lock_checkpoint, tiny_profile
 from tests.verify.sabotage import MANIFEST, SIDECAR, edit, header, put, tensor
 from tests.verify.test_emission import QUANT, forge, nudged
@@ -25,7 +25,7 @@ CALIBRATION = ("forgepack", "quantization", "calibration", "target")
 def verified(root: Path, depth: Depth = Depth.LINEAGE, **given: Path) -> Report:
     quant, checkpoint = given.get("quant"), given.get("checkpoint")
     found = find_sources(root / "drafter", root / "target", quant=quant, checkpoint=checkpoint)
-    return verify(Pair(found, tiny_profile(), depth))
+    return verify(OpenPair(found, tiny_profile(), depth))
 
 
 def status(report: Report, ident: str) -> str:

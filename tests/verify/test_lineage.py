@@ -25,10 +25,10 @@ from forgepack.packing import pack_u4
 from forgepack.render import render_report
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import NO_BUNDLE, OpenPair
 from forgepack.verify.report import Depth
 from forgepack.verify.rule import all_rules
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import NO_BUNDLE, Pair
 from tests.verify.drafter_folder import source_lookup
 from tests.verify.factory import EXPORT, tiny_profile
 from tests.verify.running import by_name, check_of, explain_all, failed, refuse, roots, told, verified
@@ -339,7 +339,9 @@ def test_a_good_pair_is_read_by_one_child(pair: Path, started: list[Child]) -> N
 @pytest.mark.parametrize(("depth", "made"), [("header", False), ("hash", False), ("lineage", True)])
 def test_nothing_that_reads_programs_is_loaded_before_it_is_asked(pair: Path, depth: str, *, made: bool) -> None:
     """At header and hash no reader of programs is made, nor what it needs imported for it."""
-    found = Pair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth[depth.upper()], seconds=60)
+    found = OpenPair(
+        find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth[depth.upper()], seconds=60
+    )
     assert "pass" == verify(found).verdict
     assert made is ("reader" in vars(found))
 
@@ -358,7 +360,7 @@ def test_a_report_is_the_same_whatever_is_read_last(pair: Path, late: str, until
     (pair / HEAD_PACKAGE / "main.hash").write_bytes(bytes(32))
     tensor(HEAD, "lm_head.scale", lambda v: v.__setitem__(17, v[17] * 2))(pair)
     expected = render_report(verified(pair, "lineage"), "json")
-    found = Pair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.LINEAGE, seconds=60)
+    found = OpenPair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.LINEAGE, seconds=60)
     source, other = found.input(late), found.input(until)
     read = source._reader
 
@@ -372,7 +374,7 @@ def test_a_report_is_the_same_whatever_is_read_last(pair: Path, late: str, until
 
 def test_rules_are_evaluated_while_bytes_are_read(pair: Path) -> None:
     """Every rule that needs no input of more than headers is evaluated though no digest is there yet."""
-    found = Pair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.LINEAGE, seconds=60)
+    found = OpenPair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.LINEAGE, seconds=60)
     rules = [one for one in all_rules() if one.phase == 0 and one.depth <= Depth.LINEAGE]
     needs = {one.id: {found.input(name).depth for name in (*one.needs, *one.over)} for one in rules}
     early = {ident for ident, depths in needs.items() if depths <= {Depth.HEADER}}

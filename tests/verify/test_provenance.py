@@ -14,7 +14,7 @@ from forgepack.artifacts.locked import require_locked
 from forgepack.cli.main import run
 from forgepack.errors import IdentityError, UsageError
 from forgepack.profile import Profile, parse_profile
-from forgepack.release.bundle import make_bundle
+from forgepack.release.bundle.make import make_bundle
 from tests.release.bench import bundle_inputs, judged
 from tests.verify.conftest import build_pair
 from tests.verify.factory import PROFILE, lock_checkpoint, report_quant, tiny_profile, write_json

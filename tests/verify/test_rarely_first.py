@@ -14,9 +14,9 @@ from forgepack.coreai_backend.target_assets import author_chunk_standin
 from forgepack.errors import CorruptError
 from forgepack.verify.engine import verify
 from forgepack.verify.inputs import Input
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.factory import tiny_profile
 from tests.verify.running import by_name, check_of, explain_all, told, verified
 from tests.verify.sabotage import ASSET, CONFIG, HEAD, MANIFEST, SIDECAR, Case, bytes_of, edit, header, put, tensor
@@ -139,7 +139,7 @@ def test_traces_that_are_none(pair: Path, tmp_path: Path) -> None:
 
 def test_an_error_that_no_rule_owns(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """FMT099: an error of a reader that no rule reports is still a finding, never lost."""
-    judged = Pair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.HEADER)
+    judged = OpenPair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.HEADER)
 
     def fail() -> Any:
         raise CorruptError("something new", where=str(pair / ASSET), code="never-heard-of")

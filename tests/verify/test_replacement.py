@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.release.diff import diff_paths
+from forgepack.release.diff.compare import diff_paths
 from forgepack.verify.rule import find_rule
 from tests.mutation.catalogue import all_mutants
 from tests.mutation.stage import Mutant, Stage

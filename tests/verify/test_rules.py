@@ -10,10 +10,10 @@ import pytest
 
 import forgepack
 from forgepack.errors import UsageError
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import FIRST_RULE_SET, RULE_SET, Depth
 from forgepack.verify.rule import AREAS, CATCH_ALL, all_rules, find_rule, owner_of
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.factory import tiny_profile
 
 COMPAT = Path(__file__).parents[2] / "fixtures/compat/0.1.0"
@@ -46,7 +46,7 @@ def test_every_rule_says_all_that_it_must() -> None:
 
 def test_needs_name_inputs(base: Path) -> None:
     """Every input that a rule names is one of the pair, readable at the rule's depth."""
-    pair = Pair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.HEADER)
+    pair = OpenPair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.HEADER)
     inputs = {source.name: source for source in pair.inputs()}
     assert all(name == source.name for name, source in vars(pair).items() if source in inputs.values())
     for one in all_rules():

@@ -11,11 +11,11 @@ from forgepack.errors import UsageError
 from forgepack.render import FORMATS, render_report
 from forgepack.render.json_report import report_json
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth
 from forgepack.verify.rule import all_rules, find_rule
 from forgepack.verify.selection import parse_selection
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from forgepack.verify.terms import Terms
 from tests.verify.accepting import IDS, junk, renamed, run_on
 from tests.verify.factory import tiny_profile
@@ -110,7 +110,7 @@ def test_a_selection_is_answered_in_full_or_not_at_all(
 
 def test_a_selection_reads_only_what_it_needs(base: Path) -> None:
     """At depth lineage, a rule on names decodes no program and hashes no file."""
-    pair = Pair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.LINEAGE)
+    pair = OpenPair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.LINEAGE)
     report = verify(pair, terms=Terms(selection=parse_selection(("CTR005",), ())))
     assert "selection" == report.verdict
     assert not any(source.settled for source in (pair.program, pair.target_programs, pair.digests))

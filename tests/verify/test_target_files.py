@@ -14,10 +14,10 @@ import pytest
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.errors import ForgepackError
 from forgepack.verify.engine import evaluate
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Check, Depth
 from forgepack.verify.rule import find_rule
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.emission import forge_binding, identified
 from tests.verify.factory import EXPORT, tiny_profile, write_layer
 from tests.verify.running import check_of, explain_all, roots, told, verified
@@ -158,7 +158,7 @@ def test_records_of_model_files_that_were_emptied_are_refused(full_pair: Path, t
 def judged(root: Path, ident: str) -> Check:
     """Evaluate one rule on a pair, at depth lineage, without what other rules read."""
     sources = find_sources(root / "drafter", root / "target")
-    return evaluate(find_rule(ident), Pair(sources, tiny_profile(), Depth.LINEAGE), [])
+    return evaluate(find_rule(ident), OpenPair(sources, tiny_profile(), Depth.LINEAGE), [])
 
 
 def test_a_chunk_under_another_name_is_warned_of(pair: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from forgepack.canonical import dump_canonical
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth
 from forgepack.verify.sources import find_sources
 from forgepack.verify.subject import Pair
@@ -22,7 +23,7 @@ from tests.verify.sabotage import SIDECAR, put
 def open_pair(root: Path, *, whole: bool = True) -> Pair:
     quant, checkpoint = (root / name if whole else None for name in ("quant", "checkpoint"))
     found = find_sources(root / "drafter", root / "target", quant=quant, checkpoint=checkpoint)
-    return Pair(found, tiny_profile(), Depth.HEADER)
+    return OpenPair(found, tiny_profile(), Depth.HEADER)
 
 
 def other(value: Any) -> Any:

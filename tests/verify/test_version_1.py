@@ -11,9 +11,9 @@ import pytest
 from forgepack.profile import load_profile
 from forgepack.verify.compare import lookup
 from forgepack.verify.engine import verify
+from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 from tests.verify.emission import forge_binding
 from tests.verify.running import check_of, explain_all, roots, told, verified
 
@@ -23,7 +23,7 @@ LAYER = "export/tiny_lr64mix/layer_03.safetensors"
 
 def judged(root: Path, depth: Depth = Depth.HASH) -> Report:
     """Verify the drafter and the target of a release of version 0.1."""
-    return verify(Pair(find_sources(root / "drafter", root), load_profile(str(COMPAT / "profile.json")), depth))
+    return verify(OpenPair(find_sources(root / "drafter", root), load_profile(str(COMPAT / "profile.json")), depth))
 
 
 def test_what_version_1_could_not_bind_is_a_note(tmp_path: Path) -> None:

@@ -1,1 +1,6 @@
-"""The rules, one file an area; a new rule is a new function in its area's file and a row in no other place."""
+"""The rules, one function each, one file an area; a rule's docstring is the sentence that holds.
+
+A file here is found by ``forgepack.verify.rule`` without being listed; no rule imports another area's rules.
+
+May import: artifacts, coreai_backend, facts, emit, verify.
+"""

@@ -35,7 +35,7 @@ _TREES = {
 def _unbound(pair: Pair) -> bool:
     """Whether the statement about the target is of version 1, which binds no files of model/."""
     attestation = pair.bond.value.attestation
-    older = is_of_version_1(pair) if attestation is None else attestation.older
+    older = is_of_version_1(pair.written_sidecar) if attestation is None else attestation.older
     return older and not isinstance(bound(pair, _RECORD), Mapping)
 
 

@@ -150,7 +150,7 @@ def gain_judged(pair: Pair) -> Iterator[Finding]:
 )
 def run(pair: Pair) -> Iterator[Finding]:
     """On seeded rows no logit deviates from float32 by more than 1e-2 of the largest; all are finite."""
-    share = pair.head_run.value.share
+    share = pair.head_run.value
     if share > _RUN_BOUND:
         found = f"{share:.2e}" if math.isfinite(share) else "values that are not finite, or another shape"
         where = pair.place(pair.head_program.value.files.root)

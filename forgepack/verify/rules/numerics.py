@@ -78,7 +78,7 @@ def _weights(pair: Pair) -> Iterator[tuple[Path, Weight]]:
 )
 def mask_scale_applied(pair: Pair) -> Iterator[Finding]:
     """Rows 1.. of layer 0's input norm are float16(float32(w) * scale) of row 0's w, in every channel."""
-    values = constant_values(pair, MASKED_NORM)
+    values = constant_values(pair.program.value, pair.comparison.value, MASKED_NORM, reader=pair.reader)
     if values is None:
         return
     scale = np.float32(pair.profile.recipe.mask_scale)

@@ -1,0 +1,1 @@
+"""Tests of what doctor asks of this machine."""

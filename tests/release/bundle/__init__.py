@@ -1,0 +1,1 @@
+"""Tests of bundles, and of what the verifier and the contract demand of one."""

@@ -1,0 +1,1 @@
+"""Tests of releases judged on the hub."""
