@@ -28,8 +28,8 @@ KIND = DocumentKind(
     code="gate-policy",
     version=2,
     upgrade=_from_version_1,
+    form="gate_policy",
 )
-SCHEMA_NAME = "gate_policy"
 SPEED_RATIO = 5.0
 LIVE_ACCEPTANCE = {"gpu": 0.5, "ane": 0.7}
 By = Literal["mean", "lower"]
@@ -137,7 +137,7 @@ def _policy(file: SettingsFile) -> Policy:
             found=repr(workload)[:80],
             hint="forgepack gate REPORT --template prints a policy that is bound to a report",
         )
-    raw = demand_form(file, KIND, SCHEMA_NAME)
+    raw = demand_form(file, KIND)
     if not {"acceptance", "agreement", "baseline"} & set(raw):
         hint = "add acceptance, agreement or baseline"
         raise UsageError("the policy demands nothing, so anything would pass", where=str(path), hint=hint)

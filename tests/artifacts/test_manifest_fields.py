@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from forgepack.artifacts.manifest_fields import differences, form_faults, prefill_gaps
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.miniature.data import find_miniature
+from forgepack.schema_check import schema_faults
 from tests.mutation.json_mutants import changes
 
 CHUNK = {

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
 from forgepack.miniature.data import find_miniature
 from forgepack.miniature.loopback import LoopbackHub
 from forgepack.profile import load_profile
+from forgepack.schema_check import schema_faults
 from tests.hub.bench import tree_of
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
 from tests.release.bench import edit, read_json
