@@ -33,18 +33,19 @@ _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
 _SHOWN.maxlevel = 3
 
+Keys = tuple[str | int, ...]
 Fault = Literal["value", "missing", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFault:
-    """One place where a value is not what its schema says; ``path`` is a JSON path that starts with ``$``.
+    """One place where a value is not what its schema says: ``keys`` and numbers lead to it.
 
     ``kind`` tells a key that is missing, one that is unknown (``hint`` then asks for the closest known one) and a
     value of another form; ``value`` is what stands there, None for a missing key.
     """
 
-    path: str
+    keys: Keys
     kind: Fault
     expected: str
     found: str
@@ -52,15 +53,21 @@ class SchemaFault:
     hint: str | None = None
 
     @property
+    def path(self) -> str:
+        """The place as a JSON path, ``$`` first."""
+        joint = "" if not self.keys or self.field.startswith("[") else "."
+        return f"${joint}{self.field}"
+
+    @property
     def field(self) -> str:
-        """The place without the sign of the root: how a message names it behind the file."""
-        return self.path.removeprefix("$").removeprefix(".")
+        """The place without the root: how a message names it behind the file."""
+        return field_of(self.keys)
 
 
 class _Found(NamedTuple):
     """A fault below some value: keys and indices that lead to it, ``known`` the keys that an unknown one is not."""
 
-    keys: tuple[str | int, ...]
+    keys: Keys
     kind: Fault
     expected: str
     value: Any
@@ -73,7 +80,7 @@ class _Found(NamedTuple):
         """Return the fault as others see it."""
         missing = self.value is _NOTHING
         return SchemaFault(
-            path=_path_of(self.keys),
+            keys=self.keys,
             kind=self.kind,
             expected=self.expected,
             found="nothing" if missing else _SHOWN.repr(self.value)[:80],
@@ -117,9 +124,9 @@ def _schema(name: str) -> _Node:
     return _Compiler(raw.get("$defs", {})).node(raw)
 
 
-def _path_of(keys: Sequence[str | int]) -> str:
-    """Return a JSON path; a key that is not a plain name stands in brackets and quotes."""
-    parts = ["$"]
+def field_of(keys: Keys) -> str:
+    """Return a JSON path without its root; a key that is not a plain name stands in brackets and quotes."""
+    parts = []
     for key in keys:
         if isinstance(key, int):
             parts.append(f"[{key}]")
@@ -128,7 +135,7 @@ def _path_of(keys: Sequence[str | int]) -> str:
         else:
             escaped = key.replace("\\", "\\\\").replace("'", "\\'")
             parts.append(f"['{escaped}']")
-    return "".join(parts)
+    return "".join(parts).removeprefix(".")
 
 
 class _Compiler:

@@ -135,7 +135,7 @@ def parse_lock(raw: dict[str, Any], *, where: str) -> CheckpointLock:
     written, current = digest_json(raw) if older else None, KIND.current(raw, where=where)
     for fault in KIND.faults(current, older=older):
         path = fault.value if fault.field.endswith("].path") else None
-        raise unsafe_path(path, _NOT_VALID, where=f"{where}: {fault.field}") or KIND.error(fault, where=where)
+        raise _unsafe(path, where=f"{where}: {fault.field}") or KIND.error(fault, where=where)
     files = tuple(LockedFile(**file) for file in current["files"])
     for number, file in enumerate(files):
         _check_file(file, current["adopted"], where=f"{where}: files[{number}]")
@@ -150,7 +150,7 @@ def parse_lock(raw: dict[str, Any], *, where: str) -> CheckpointLock:
 
 def _check_file(file: LockedFile, adopted: bool, *, where: str) -> None:
     """Check what the schema can't say: a path that is safe on every platform, evidence that fits the whole lock."""
-    unsafe = unsafe_path(file.path, _NOT_VALID, where=f"{where}.path")
+    unsafe = _unsafe(file.path, where=f"{where}.path")
     if unsafe is not None:
         raise unsafe
     if not file.path.isprintable():
@@ -158,6 +158,10 @@ def _check_file(file: LockedFile, adopted: bool, *, where: str) -> None:
     if (file.evidence == "hub") == adopted:
         expected = "none of the hub's in an adopted lock, the hub's in any other"
         raise _corrupt(f"{where}.evidence", expected, repr(file.evidence))
+
+
+def _unsafe(path: Any, *, where: str) -> CorruptError | None:
+    return unsafe_path(path, _NOT_VALID, where=where, hint=KIND.remake)
 
 
 def _corrupt(where: str, expected: str, found: str, code: str = KIND.code) -> CorruptError:

@@ -92,13 +92,13 @@ def unsafe_reason(path: str) -> str | None:
     return next((reason for part in path.split("/") if (reason := _unsafe_part(part))), None)
 
 
-def unsafe_path(path: Any, what: str, *, where: str) -> CorruptError | None:
+def unsafe_path(path: Any, what: str, *, where: str, hint: str | None = None) -> CorruptError | None:
     """Return the error (``path-escape``) of a path that must not be used, None for any other value."""
     reason = unsafe_reason(path) if isinstance(path, str) else None
     if reason is None:
         return None
     expected, found = "a path below the folder, safe on every platform", f"{path[:80]!r} {reason}"
-    return CorruptError(what, where=where, expected=expected, found=found, code="path-escape")
+    return CorruptError(what, where=where, expected=expected, found=found, hint=hint, code="path-escape")
 
 
 def _unsafe_part(part: str) -> str | None:
