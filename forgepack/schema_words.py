@@ -20,10 +20,10 @@ _BOUNDS = {
     "minimum": "at least {}",
     "exclusiveMaximum": "below {}",
     "maximum": "at most {}",
-    "minItems": "at least {} of them",
-    "maxItems": "at most {} of them",
+    "minItems": "at least {} in it",
+    "maxItems": "at most {} in it",
     "uniqueItems": "no two alike",
-    "minProperties": "at least {} of its keys",
+    "minProperties": "at least {} in it",
     "maxLength": "at most {} characters",
 }
 _PATH = "a relative path of plain names"
