@@ -213,7 +213,7 @@ def test_locked_needs_a_lock(project: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
-    [("schema", "forgepack.build_lock/3", "of a newer version"), ("steps", [], "forgepack.lock is not valid")],
+    [("schema", "forgepack.build_lock/3", "of a newer version"), ("steps", [], "the lock of a build is not valid")],
 )
 def test_damaged_lock_is_told(
     project: Path, capsys: pytest.CaptureFixture[str], key: str, value: object, words: str
