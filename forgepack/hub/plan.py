@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.files import read_error
-from forgepack.artifacts.lock import CheckpointLock, LockedFile
+from forgepack.artifacts.lock import CheckpointLock, LockedFile, is_repo
 from forgepack.artifacts.locked import refuse_wrong_files
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.errors import HubError, IdentityError, MissingError, OutputError, UsageError
@@ -29,7 +29,15 @@ class Item:
 
 
 def check_pin(profile: Profile) -> None:
-    """Raise UsageError if a file name in the profile can't be used, on any platform."""
+    """Raise UsageError if the profile's repository or a file name in it can't be used, on any platform."""
+    if not is_repo(profile.hub.repo):
+        raise UsageError(
+            "the profile names no repository",
+            where=f"{profile.name}: hub.repo",
+            expected="owner/name",
+            found=repr(profile.hub.repo)[:80],
+            code="profile-repo",
+        )
     for name in (*profile.hub.files, *profile.hub.optional_files):
         reason = unsafe_reason(name)
         if reason is None and name.split("/")[0] == STAGING_NAME:

@@ -79,7 +79,6 @@ DOCUMENTS: dict[str, Document] = {
     "gate_policy": Document(
         reader=Reader(file="policy.json", seed=READERS["policy"].seed, read=READERS["policy"].read),
         kind=gate_policy.KIND,
-        beyond=("named workload", "demands nothing"),
     ),
     "manifest": Document(
         reader=Reader(file="manifest.json", seed=READERS["manifest"].seed, read=_manifest), beyond=("path-escape",)
