@@ -48,7 +48,7 @@ def both_traces(sha256: str, *, bound: bool) -> dict[str, Any]:
     traces, samples = traces_of(sha256, bound=bound), {"ngram": 8, "every": 1}
     return {
         "calibration": {**traces, "fingerprint": {**samples, "sequences": []}},
-        "held_out": {**traces, "source": "split", "overlap": {**samples, "equal": 0, "copied": 0, "share": 0.0}},
+        "held_out": {**traces, "source": "split", "overlap": {**samples, "equal": 0, "copied": 0, "share": 0.125}},
     }
 
 

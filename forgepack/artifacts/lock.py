@@ -161,7 +161,8 @@ def _check_file(file: LockedFile, adopted: bool, *, where: str) -> None:
 
 
 def _unsafe(path: Any, *, where: str) -> CorruptError | None:
-    return unsafe_path(path, _NOT_VALID, where=where, hint=KIND.remake)
+    printable = isinstance(path, str) and path.isprintable()
+    return unsafe_path(path, _NOT_VALID, where=where, hint=KIND.remake) if printable else None
 
 
 def _corrupt(where: str, expected: str, found: str, code: str = KIND.code) -> CorruptError:
