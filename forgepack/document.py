@@ -2,7 +2,8 @@
 
 A document states itself as ``"schema": "name/version"``, reports of a verification by the number ``schema_version``
 alone. A reader knows version N alone; a document of N-1 passes
-through ``upgrade`` first. A newer or an older one is refused with the release or the command that helps.
+through ``upgrade`` first. A newer or an older one is refused with the release or the command that helps. Then the
+shipped schema judges the form, so a reader checks only what no schema can say: how one field fits another.
 
 To change a kind: raise its ``version``, write ``upgrade`` from the form before, replace the upgrade that stands
 there, and keep a document of the old form under fixtures/compat. Identities stay those of the document as it was
@@ -18,6 +19,7 @@ from typing import Any
 
 from forgepack import __version__
 from forgepack.errors import CorruptError
+from forgepack.schema_check import SchemaFault, schema_faults
 
 _STATED = re.compile(r"([a-z0-9._-]{1,64})/([1-9][0-9]{0,5})")
 _LIMIT = 10**6
@@ -32,6 +34,9 @@ class DocumentKind:
     CorruptError; ``numbered`` documents state a number alone. ``upgrade`` turns the JSON object of version N-1 into
     that of N, the statement of its version aside; there is none while N is 1. It may raise KeyError, TypeError or
     ValueError for an object that is not of N-1.
+
+    ``form`` names the shipped schema of version N. ``unstated`` are keys that N-1 does not have and whose value the
+    upgrade can't know: null there is right in an upgraded document, and in no other.
     """
 
     name: str
@@ -41,6 +46,8 @@ class DocumentKind:
     version: int = 1
     numbered: bool = False
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    form: str = ""
+    unstated: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.version > 1) != (self.upgrade is not None):
@@ -82,6 +89,33 @@ class DocumentKind:
                 found=f"{type(err).__name__}: {err}"[:80],
                 hint=self.remake,
             ) from err
+
+    def judged(self, raw: Mapping[str, Any], *, where: str) -> dict[str, Any]:
+        """Return the document in the form of this version; CorruptError for another kind, version or form."""
+        current = self.current(raw, where=where)
+        for fault in self.faults(current, older=self.is_older(raw)):
+            raise self.error(fault, where=where)
+        return current
+
+    def faults(self, current: Mapping[str, Any], *, older: bool = False) -> tuple[SchemaFault, ...]:
+        """Return what the schema finds in a document of this version, or in an ``older`` one that was upgraded."""
+        found = schema_faults(dict(current), self.form)
+        return tuple(fault for fault in found if not (older and self._is_unstated(fault)))
+
+    def _is_unstated(self, fault: SchemaFault) -> bool:
+        null = fault.kind == "value" and fault.value is None
+        return null and fault.path.rpartition(".")[2] in self.unstated
+
+    def error(self, fault: SchemaFault, *, where: str) -> CorruptError:
+        """Return the error of one fault that the schema found."""
+        return CorruptError(
+            f"the {self.title} is not valid",
+            where=f"{where}: {fault.field}".removesuffix(": "),
+            expected=fault.expected,
+            found=fault.found,
+            hint=fault.hint or self.remake,
+            code=self.code,
+        )
 
     def refusal(self, raw: Mapping[str, Any], *, where: str) -> CorruptError | None:
         """Return why a document can't be read for its kind or version, None when it can."""

@@ -6,17 +6,16 @@ a name from there or a path that ends in ``.json``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from forgepack.canonical import digest_json, parse_object
 from forgepack.closest import did_you_mean
 from forgepack.document import DocumentKind
-from forgepack.errors import ForgepackError, UsageError
+from forgepack.errors import CorruptError, LimitError, UsageError
 from forgepack.geometry import Geometry, parse_geometry
 from forgepack.limits import SMALL_FILE
 
@@ -35,6 +34,7 @@ KIND = DocumentKind(
     code="profile",
     version=2,
     upgrade=_from_version_1,
+    form="profile",
 )
 
 
@@ -121,20 +121,7 @@ class Profile:
     digest: str
 
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_BYTES = SMALL_FILE
-# What JSON may hold where a field is annotated so; of a tuple each item is judged.
-_KINDS: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (int, float),
-    "str": (str,),
-    "str | None": (str, type(None)),
-    "Upstream | None": (Upstream, type(None)),
-    "tuple[int, ...]": (int,),
-    "tuple[str, ...]": (str,),
-    "Mapping[str, str]": (dict,),
-}
-T = TypeVar("T", HubPin, Geometry, Recipe, Runtime, TargetPin, Upstream)
 
 
 def profile_names() -> list[str]:
@@ -153,19 +140,9 @@ def load_profile(name: str = DEFAULT_PROFILE) -> Profile:
         hint = did_you_mean(name, profile_names(), otherwise=f"one of: {', '.join(profile_names())}")
         raise UsageError("no such profile", found=name, hint=hint)
     try:
-        return parse_profile(parse_object(data, where=name))
-    except UsageError:
-        raise
-    except ForgepackError as err:
-        raise UsageError(
-            f"the profile is not valid: {err.what}",
-            where=name,
-            expected=err.expected,
-            found=err.found,
-            hint=err.hint,
-        ) from err
-    except (KeyError, TypeError, ValueError) as err:
-        raise UsageError("the profile is not valid", where=name, found=str(err)) from err
+        return parse_profile(parse_object(data, where=name), where=name)
+    except (CorruptError, LimitError) as err:
+        raise UsageError(err.what, where=err.where, expected=err.expected, found=err.found, hint=err.hint) from err
 
 
 def _read_file(path: Path) -> bytes:
@@ -183,51 +160,32 @@ def _read_file(path: Path) -> bytes:
     return data
 
 
-def _typed(value: T) -> T:
-    """Return a parsed part if each field is of its type; TypeError names the first that is not."""
-    for one in fields(value):
-        found = getattr(value, one.name)
-        items = found if isinstance(found, tuple) else (found,)
-        kinds = _KINDS[str(one.type)]
-        if not all(type(item) in kinds for item in items):
-            raise TypeError(f"{one.name}: {found!r:.80} is no {one.type}")
-    return value
-
-
-def parse_profile(raw: dict[str, Any]) -> Profile:
-    """Build a Profile from its JSON object; a missing, unknown or ill-typed key raises KeyError or TypeError."""
-    digest, raw = digest_json(raw), KIND.current(raw, where="profile")
-    hub, target = raw["hub"], raw["target"]
-    for key in ("name", "package", "licence"):
-        if not isinstance(raw[key], str):
-            raise TypeError(f"{key}: {raw[key]!r:.80} is no text")
+def parse_profile(raw: dict[str, Any], *, where: str = "profile") -> Profile:
+    """Build a Profile from its JSON object; CorruptError names the first field that is not as it must be."""
+    current = KIND.judged(raw, where=where)
+    hub, target = current["hub"], current["target"]
+    upstream = Upstream(**target["upstream"]) if "upstream" in target else None
+    _check_pins(hub, where)
     return Profile(
-        name=raw["name"],
-        package=raw["package"],
-        licence=raw["licence"],
-        hub=_typed(_parse_hub(hub)),
-        geometry=_typed(parse_geometry(raw["geometry"])),
-        recipe=_typed(Recipe(**raw["recipe"])),
-        runtime=_typed(Runtime(**raw["runtime"])),
-        target=_typed(_parse_target(target)),
-        known_bad=dict(raw["known_bad"]),
-        withdrawn=dict(raw["withdrawn"]),
-        digest=digest,
+        **{key: current[key] for key in ("name", "package", "licence", "known_bad", "withdrawn")},
+        hub=HubPin(**{**hub, "files": tuple(hub["files"]), "optional_files": tuple(hub["optional_files"])}),
+        geometry=parse_geometry(current["geometry"]),
+        recipe=Recipe(**current["recipe"]),
+        runtime=Runtime(**current["runtime"]),
+        target=TargetPin(**{**target, "eos_tokens": tuple(target["eos_tokens"]), "upstream": upstream}),
+        digest=digest_json(raw),
     )
 
 
-def _parse_hub(raw: dict[str, Any]) -> HubPin:
-    files, optional, sha256 = tuple(raw["files"]), tuple(raw["optional_files"]), raw["sha256"]
-    if not isinstance(sha256, dict):
-        raise TypeError(f"hub.sha256: {sha256!r:.80} is not an object")
-    for path, digest in sha256.items():
-        if path not in (*files, *optional):
-            raise ValueError(f"hub.sha256: {path!r:.80} is not among hub.files")
-        if not isinstance(digest, str) or _SHA256.fullmatch(digest) is None:
-            raise ValueError(f"hub.sha256: {digest!r:.80} is not 64 lower-case hex digits")
-    return HubPin(**{**raw, "files": files, "optional_files": optional, "sha256": sha256})
-
-
-def _parse_target(raw: dict[str, Any]) -> TargetPin:
-    upstream = _typed(Upstream(**raw["upstream"])) if "upstream" in raw else None
-    return TargetPin(**{**raw, "eos_tokens": tuple(raw["eos_tokens"]), "upstream": upstream})
+def _check_pins(hub: Mapping[str, Any], where: str) -> None:
+    """Check what the schema can't say: each pin is of a file that is taken, so that a typing error pins nothing."""
+    for path in hub["sha256"]:
+        if path not in (*hub["files"], *hub["optional_files"]):
+            raise CorruptError(
+                "the profile is not valid",
+                where=f"{where}: hub.sha256",
+                expected="paths among hub.files and hub.optional_files",
+                found=repr(path)[:80],
+                hint=KIND.remake,
+                code=KIND.code,
+            )

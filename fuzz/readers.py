@@ -21,7 +21,6 @@ from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.release_json import read_release
 from forgepack.artifacts.release_record import parse_sums
 from forgepack.artifacts.safetensors_file import inspect_safetensors
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.sidecar import read_sidecar
 from forgepack.artifacts.target import read_embedding, read_manifest
 from forgepack.artifacts.tokenizer import first_difference, read_tokenizer
@@ -38,6 +37,7 @@ from forgepack.release.replay.gate.template import policy_template
 from forgepack.release.replay.gate.timings import read_timings
 from forgepack.release.replay.reading import read_replay_report
 from forgepack.render.inspect_text import inspect_lines
+from forgepack.schema_check import schema_faults
 from forgepack.verify import readers as verify_readers
 from forgepack.verify.baseline import read_baseline
 from forgepack.verify.waivers import read_waivers

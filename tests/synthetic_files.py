@@ -96,7 +96,7 @@ def write_target(root: Path, geometry: Geometry = GEOMETRY) -> Path:
         "taps": list(geometry.taps),
         "ctxs": [64],
         "head": {"file": "head.aimodel"},
-        "chunks": [],
+        "chunks": [{"file": "chunk.aimodel", "layers": [0, geometry.target_layers - 1], "entries": ["v4_1k"]}],
     }
     (root / "coreai" / "manifest.json").write_text(json.dumps(manifest))
     return root

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.sidecar import with_model_files
 from forgepack.canonical import digest_json, parse_object
 from forgepack.document import DocumentKind
@@ -32,8 +31,8 @@ KIND = DocumentKind(
     code="attestation",
     version=2,
     upgrade=_from_version_1,
+    form="attestation",
 )
-SCHEMA_NAME = "attestation"
 MAX_BYTES = ATTESTATION_BYTES
 MAX_FAULTS = 20
 _REPLAYED = ("embedding", "head", "tokenizer")
@@ -117,14 +116,12 @@ def parse_attestation(raw: Mapping[str, Any], name: str) -> AttestationFile:
     if refusal is not None:
         return AttestationFile(name=name, attestation=None, faults=(refusal,))
     current = KIND.current(raw, where=name)
-    faults = [
-        _fault(f"{name}: {fault.path}", fault.message, fault.found, code="attestation")
-        for fault in schema_faults(current, SCHEMA_NAME)[:MAX_FAULTS]
-    ]
+    faults = [KIND.error(fault, where=name) for fault in KIND.faults(current, older=KIND.is_older(raw))[:MAX_FAULTS]]
     if faults:
         return AttestationFile(name=name, attestation=None, faults=tuple(faults))
     found, stated = own_digest(raw), str(raw.get("sha256"))
-    edited = _fault(f"{name}: sha256", found, stated, code="attestation-edited")
+    what, place = "the attestation was edited", f"{name}: sha256"
+    edited = CorruptError(what, where=place, expected=found, found=stated, code="attestation-edited")
     attestation = Attestation(name=name, raw=current, older=KIND.is_older(raw))
     return AttestationFile(name=name, attestation=attestation, faults=() if found == stated else (edited,))
 
@@ -140,8 +137,3 @@ def replay_target_sha256(target: Mapping[str, Any]) -> str | None:
     if not all(isinstance(part, Mapping) for part in parts.values()):
         return None
     return digest_json({f"{name}_sha256": part.get("sha256") for name, part in parts.items()})  # type: ignore[union-attr]
-
-
-def _fault(where: str, expected: str, found: str, *, code: str) -> CorruptError:
-    what = "the attestation is not valid" if code == "attestation" else "the attestation was edited"
-    return CorruptError(what, where=where, expected=expected, found=found, code=code)

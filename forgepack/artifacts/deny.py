@@ -13,8 +13,8 @@ KIND = DocumentKind(
     title="deny list",
     remake="forgepack schema deny tells its form",
     code="deny",
+    form="deny",
 )
-SCHEMA_NAME = "deny"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,6 @@ class DenyList:
 def read_deny_list(path: Path) -> DenyList:
     """Read a deny list; UsageError for a file that is not there or not valid, UnreadableError where reading fails."""
     file = read_settings(path, KIND.title, hint=KIND.remake)
-    raw = demand_form(file, KIND, SCHEMA_NAME, stated=False)
+    raw = demand_form(file, KIND, stated=False)
     reasons = {entry["sha256"]: entry["reason"] for entry in raw["deny"]}
     return DenyList(path=path, sha256=file.sha256, reasons=reasons)

@@ -13,24 +13,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.tree import collisions, unsafe_reason
+from forgepack.artifacts.tree import collisions, unsafe_path
 from forgepack.canonical import digest_json, dump_canonical, parse_object
 from forgepack.disk.files import write_file
-from forgepack.document import DocumentKind
+from forgepack.document import DocumentKind, grown
 from forgepack.errors import CorruptError, MissingError
 from forgepack.limits import LOCKED_FILES
 
 LOCK_NAME = "checkpoint.lock.json"
-Evidence = Literal["hub", "client", "commit", "digest", "none"]
 # What stands behind a file's bytes: the hub's record of the commit, or, of an adopted one, which of commit and digest
 # the records of the client that downloaded it state, and they agree ("client": both).
-EVIDENCE: tuple[Evidence, ...] = ("hub", "client", "commit", "digest", "none")
+Evidence = Literal["hub", "client", "commit", "digest", "none"]
 
 
 def _from_version_1(raw: dict[str, Any]) -> dict[str, Any]:
     """Return a lock of version 1 in today's form: fetched files were compared, of adopted ones it does not say."""
     evidence = None if raw["adopted"] else "hub"
-    return {**raw, "files": [{**file, "evidence": evidence} for file in raw["files"]]}
+    return {**raw, "files": [grown(file, evidence=evidence) for file in raw["files"]]}
 
 
 KIND = DocumentKind(
@@ -40,10 +39,11 @@ KIND = DocumentKind(
     code="lock-invalid",
     version=2,
     upgrade=_from_version_1,
+    form="checkpoint.lock",
+    unstated=("evidence",),
 )
 MAX_FILES = LOCKED_FILES
-_KEYS = {"schema", "repo", "commit", "adopted", "files"}
-_FILE_KEYS = {"path", "bytes", "sha256", "evidence"}
+_NOT_VALID = "the checkpoint lock is not valid"
 _REPO = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*/[A-Za-z0-9_][A-Za-z0-9._-]*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -130,60 +130,43 @@ def read_lock(root: Path) -> CheckpointLock:
 
 
 def parse_lock(raw: dict[str, Any], *, where: str) -> CheckpointLock:
-    """Build a lock from its JSON object; CorruptError names the first key that is missing, unknown or ill-typed."""
-    written = digest_json(raw) if KIND.is_older(raw) else None
-    raw = KIND.current(raw, where=where)
-    _check(set(raw) == _KEYS, where, f"the keys {', '.join(sorted(_KEYS))}", sorted(raw))
-    _check(
-        isinstance(raw["repo"], str) and is_repo(raw["repo"]),
-        f"{where}: repo",
-        "owner/name",
-        raw["repo"],
-    )
-    _check(
-        isinstance(raw["commit"], str) and is_commit(raw["commit"]),
-        f"{where}: commit",
-        "40 hex",
-        raw["commit"],
-    )
-    _check(isinstance(raw["adopted"], bool), f"{where}: adopted", "true or false", raw["adopted"])
-    items = raw["files"]
-    _check(isinstance(items, list) and 0 < len(items) <= MAX_FILES, f"{where}: files", "a list of files", items)
-    files = [_parse_file(item, where=f"{where}: files[{n}]") for n, item in enumerate(items)]
-    paths = [f.path for f in files]
-    if len(set(paths)) != len(paths) or collisions(paths):
-        raise _corrupt(f"{where}: files", "paths that differ on every platform", "equal paths", code="case-collision")
+    """Build a lock from its JSON object; CorruptError names the first field that is not as it must be."""
+    older = KIND.is_older(raw)
+    written, current = digest_json(raw) if older else None, KIND.current(raw, where=where)
+    for fault in KIND.faults(current, older=older):
+        path = fault.value if fault.field.endswith("].path") else None
+        raise _unsafe(path, where=f"{where}: {fault.field}") or KIND.error(fault, where=where)
+    files = tuple(LockedFile(**file) for file in current["files"])
     for number, file in enumerate(files):
-        agrees = (file.evidence == "hub") != raw["adopted"]
+        _check_file(file, current["adopted"], where=f"{where}: files[{number}]")
+    paths = [file.path for file in files]
+    if len(set(paths)) != len(paths) or collisions(paths):
+        expected, found = "paths that differ on every platform", "equal paths"
+        raise _corrupt(f"{where}: files", expected, found, code="case-collision")
+    ordered = tuple(sorted(files, key=lambda file: file.path))
+    head = {key: current[key] for key in ("repo", "commit", "adopted")}
+    return CheckpointLock(**head, files=ordered, written=written)
+
+
+def _check_file(file: LockedFile, adopted: bool, *, where: str) -> None:
+    """Check what the schema can't say: a path that is safe on every platform, evidence that fits the whole lock."""
+    unsafe = _unsafe(file.path, where=f"{where}.path")
+    if unsafe is not None:
+        raise unsafe
+    if not file.path.isprintable():
+        raise _corrupt(f"{where}.path", "a printable path", repr(file.path)[:80])
+    if (file.evidence == "hub") == adopted:
         expected = "none of the hub's in an adopted lock, the hub's in any other"
-        _check(agrees and (file.evidence or written), f"{where}: files[{number}].evidence", expected, file.evidence)
-    ordered = tuple(sorted(files, key=lambda f: f.path))
-    lock = CheckpointLock(repo=raw["repo"], commit=raw["commit"], adopted=raw["adopted"], files=ordered)
-    return replace(lock, written=written)
+        raise _corrupt(f"{where}.evidence", expected, repr(file.evidence))
 
 
-def _parse_file(item: Any, *, where: str) -> LockedFile:
-    _check(isinstance(item, dict), where, "an object", item)
-    _check(set(item) == _FILE_KEYS, where, f"the keys {', '.join(sorted(_FILE_KEYS))}", sorted(item))
-    path, size, sha256 = item["path"], item["bytes"], item["sha256"]
-    _check(isinstance(path, str) and path.isprintable(), f"{where}.path", "a printable path", path)
-    if (reason := unsafe_reason(path)) is not None:
-        raise _corrupt(f"{where}.path", "a path below the folder", f"{path!r}: {reason}", code="path-escape")
-    _check(type(size) is int and 0 <= size < 1 << 62, f"{where}.bytes", "a natural number", size)
-    _check(isinstance(sha256, str) and is_sha256(sha256), f"{where}.sha256", "64 lower-case hex digits", sha256)
-    evidence = item["evidence"]
-    _check(evidence is None or evidence in EVIDENCE, f"{where}.evidence", f"one of {', '.join(EVIDENCE)}", evidence)
-    return LockedFile(path=path, bytes=size, sha256=sha256, evidence=evidence)
-
-
-def _check(good: object, where: str, expected: str, found: Any) -> None:
-    if not good:
-        raise _corrupt(where, expected, repr(found)[:80])
+def _unsafe(path: Any, *, where: str) -> CorruptError | None:
+    printable = isinstance(path, str) and path.isprintable()
+    return unsafe_path(path, _NOT_VALID, where=where, hint=KIND.remake) if printable else None
 
 
 def _corrupt(where: str, expected: str, found: str, code: str = KIND.code) -> CorruptError:
-    what = "the checkpoint lock is not valid"
-    return CorruptError(what, where=where, expected=expected, found=found, hint=KIND.remake, code=code)
+    return CorruptError(_NOT_VALID, where=where, expected=expected, found=found, hint=KIND.remake, code=code)
 
 
 def write_lock(root: Path, lock: CheckpointLock) -> None:

@@ -1,16 +1,19 @@
-"""The fields of a target's manifest: each has its form, and what one of them says the others must allow.
+"""What the schema can't say of a target's manifest: what one of its fields says, the others must allow.
 
-The forms are those of ``schemas/manifest.schema.json``, by hand so that headers are judged without a library; a test
-holds the two together. The bounds are what both public releases and the miniature have in common. A field whose
-meaning is not known is not judged.
+The bounds are what both public releases and the miniature have in common. A field whose meaning is not known is not
+judged.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from forgepack.artifacts.target import SCHEMA_NAME
+from forgepack.artifacts.tree import unsafe_path
+from forgepack.schema_check import schema_faults
 
 KNOWN_VERSION = 1
 Difference = tuple[str, Any, Any]
@@ -23,65 +26,14 @@ def _counts(value: Any) -> bool:
     return type(value) is int and value > 0
 
 
-def _is_sizes(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_counts, value)) and len(set(value)) == len(value)
-
-
-def _is_lengths(value: Any) -> bool:
-    return isinstance(value, dict) and all(_SIZE.fullmatch(key) and _counts(rows) for key, rows in value.items())
-
-
-def _is_table(value: Any) -> bool:
-    tables = value.values() if isinstance(value, dict) else [None]
-    return all(isinstance(table, dict) and all(map(_is_name, table.values())) for table in tables)
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_origin(value: Any) -> bool:
-    return isinstance(value, dict) and _is_name(value.get("soc")) and _is_name(value.get("from"))
-
-
-def _is_package(value: Any) -> bool:
-    return _is_name(value)  # whether the path is safe is area PATH's
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-_Form = tuple[Callable[[Any], bool], str]
-_COUNT: _Form = (_counts, "a positive integer")
-_TABLE: _Form = (_is_table, "for each chip an object of entry points")
-_PACKAGE: _Form = (_is_package, "a path below coreai/")
-_OBJECT: _Form = (_is_object, "an object")
-_FORMS: Mapping[str, _Form] = {
-    "version": _COUNT,
-    "TP": _COUNT,
-    "pend": _COUNT,
-    "pctxs": (_is_sizes, "distinct positive integers, at least one"),
-    "kv_len": (_is_lengths, "context sizes, each with a positive number of rows"),
-    "kv_cache": _OBJECT,
-    "entries_by_soc": _TABLE,
-    "derived": (_is_origin, "an object with soc and from"),
-}
-_CHUNK_FORMS: Mapping[str, _Form] = {"compiled": _PACKAGE, "entries_by_soc": _TABLE, "numerics": _OBJECT}
-_HEAD_FORMS: Mapping[str, _Form] = {"compiled": _PACKAGE}
-
-
 def form_faults(raw: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield (path, expected, found) of each field that is stated in another form; other rules judge the rest.
+    """Yield (path, expected, found) of each field that is stated in another form than the schema's.
 
-    ``raw`` is a manifest that its reader took, here and below.
+    ``raw`` is a manifest that its reader took, here and below. Whether a path is safe is area PATH's.
     """
-    parts = [("", raw, _FORMS), ("head.", raw["head"], _HEAD_FORMS)]
-    parts += [(f"chunks[{n}].", chunk, _CHUNK_FORMS) for n, chunk in enumerate(raw["chunks"])]
-    for prefix, part, forms in parts:
-        for key, (holds, words) in forms.items():
-            if key in part and not holds(part[key]):
-                yield prefix + key, words, part[key]
+    for fault in schema_faults(dict(raw), SCHEMA_NAME):
+        if not (fault.field.endswith("compiled") and unsafe_path(fault.value, "", where="")):
+            yield fault.field, fault.expected, fault.found
 
 
 def differences(raw: Mapping[str, Any]) -> Iterator[Difference]:

@@ -8,21 +8,23 @@ used, so that a verification can tell everything at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.lock import is_sha256
-from forgepack.artifacts.tree import unsafe_reason
+from forgepack.artifacts.tree import unsafe_path
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.errors import CorruptError, ForgepackError
 from forgepack.limits import RELEASE_BYTES
+from forgepack.schema_check import Keys, SchemaFault, field_of, schema_faults
 
 RELEASE_FILE = "release.json"
 SCHEMA_VERSION = 1
+SCHEMA_NAME = "release"
 MAX_BYTES = RELEASE_BYTES
+MAX_FAULTS = 1000
 RUNTIMES = ("coreai", "coreml")
 DOCUMENTATION = "documentation"
 DOCUMENTS = ("LICENSE", "MODIFICATIONS.md", "NOTICE", "QWEN_SOURCE.json", "README.md")
@@ -42,6 +44,7 @@ MODEL_FILES = (
 _CONVERTED = ("coreai", "coreml", "export", "drafter")
 _PLAIN_SUFFIXES = frozenset({".json", ".md", ".txt", ".yaml", ".yml", ".toml", ".xml", ".plist"})
 _DRAFTER_NAMES = ("model", "metadata", "config", "codebooks", "target_export", "head_export")
+_UNSAFE = "a path of the release is not canonical and relative"
 _HINT = "write it again with forgepack bundle"
 
 
@@ -135,141 +138,88 @@ def read_release(path: Path) -> tuple[Release | None, tuple[ForgepackError, ...]
 def parse_release(
     raw: Mapping[str, Any], *, path: Path, sha256: str
 ) -> tuple[Release | None, tuple[ForgepackError, ...]]:
-    """Build a Release from its JSON object and say all that is wrong with it."""
-    reader = _Reader(str(path))
-    version = raw.get("schema_version")
-    if type(version) is not int or version != SCHEMA_VERSION:
-        reader.fault("schema_version", str(SCHEMA_VERSION), version, what="the release is of another schema")
-        return None, tuple(reader.faults)
-    upstream = reader.object(raw, "upstream_model")
+    """Build a Release of all that has the schema's form in a JSON object, and say what has not."""
+    stated = schema_faults(dict(raw), SCHEMA_NAME, most=MAX_FAULTS)
+    version = next((fault for fault in stated if fault.keys == ("schema_version",)), None)
+    if version is not None:
+        return None, (_error(version, path, what="the release is of another schema"),)
+    faults = {fault.keys: _error(fault, path) for fault in stated}
+    # A path that must not be used has a code of its own, also where the schema's pattern refuses it.
+    for keys, value in _paths(raw):
+        unsafe = unsafe_path(value, _UNSAFE, where=f"{path}: {field_of(keys)}", hint=_HINT)
+        if unsafe is not None:
+            faults[keys] = unsafe
+    good = _Good(raw, faults)
+    drafter = good.value("drafter")
     release = Release(
         path=path,
         raw=raw,
         sha256=sha256,
-        upstream_id=reader.text(upstream, "upstream_model.id"),
-        upstream_revision=reader.text(upstream, "upstream_model.revision"),
-        model_path=reader.path(raw, "model_path") or "model",
-        export_path=reader.path(raw, "export_path") if raw.get("export_path") is not None else None,
-        runtimes=dict(_runtimes(reader, raw)),
-        drafter=_drafter(reader, raw),
+        upstream_id=good.value("upstream_model", "id") or "",
+        upstream_revision=good.value("upstream_model", "revision") or "",
+        model_path=good.value("model_path") or "model",
+        export_path=good.value("export_path"),
+        runtimes={
+            str(name): ReleaseRuntime(path=one["path"], contexts=tuple(one["contexts"]))
+            for name, one in good.items("runtimes")
+        },
+        drafter=None if drafter is None else _drafter(drafter),
         has_drafter=raw.get("drafter") is not None,
-        files=tuple(_files(reader, raw)),
+        # Past the greatest number of faults it is not known which files are right.
+        files=() if len(stated) == MAX_FAULTS else tuple(_file(one) for _, one in good.items("files")),
     )
-    return release, tuple(reader.faults)
+    return release, tuple(faults.values())
 
 
-def _runtimes(reader: _Reader, raw: Mapping[str, Any]) -> Iterator[tuple[str, ReleaseRuntime]]:
-    stated = reader.object(raw, "runtimes")
-    if not stated:
-        reader.fault("runtimes", "coreai, coreml or both", raw.get("runtimes"))
-    for name in stated:
-        where = f"runtimes.{name}"
-        if name not in RUNTIMES:
-            reader.fault(where, " or ".join(RUNTIMES), name)
-            continue
-        entry = reader.object(stated, where)
-        path, contexts = reader.path(entry, f"{where}.path"), reader.naturals(entry, f"{where}.contexts", least=1)
-        if len(set(contexts)) != len(contexts):
-            reader.fault(f"{where}.contexts", "distinct contexts", list(contexts))
-        elif path is not None and contexts:
-            yield name, ReleaseRuntime(path=path, contexts=contexts)
+def _drafter(raw: Mapping[str, Any]) -> ReleaseDrafter:
+    names = {key: raw[key] for key in _DRAFTER_NAMES}
+    return ReleaseDrafter(path=raw["path"], **names, taps=tuple(raw["taps"]))
 
 
-def _drafter(reader: _Reader, raw: Mapping[str, Any]) -> ReleaseDrafter | None:
-    if raw.get("drafter") is None:
-        return None
-    stated, before = reader.object(raw, "drafter"), len(reader.faults)
-    names = {key: reader.path(stated, f"drafter.{key}") or "" for key in _DRAFTER_NAMES}
-    path = reader.path(stated, "drafter.path") or ""
-    if stated.get("runtime") != "coreai":
-        reader.fault("drafter.runtime", "coreai", stated.get("runtime"))
-    for key in ("target_export", "head_export"):
-        if "/" in names[key]:
-            reader.fault(f"drafter.{key}", "a single name", names[key])
-    taps = reader.naturals(stated, "drafter.taps", least=0)
-    if len(reader.faults) > before:
-        return None
-    return ReleaseDrafter(path=path, **names, taps=taps)
+def _file(raw: Mapping[str, Any]) -> ReleaseFile:
+    fields = {key: raw[key] for key in ("path", "component", "bytes", "sha256")}
+    return ReleaseFile(**fields, notice=raw.get("modification_notice"))
 
 
-def _files(reader: _Reader, raw: Mapping[str, Any]) -> Iterator[ReleaseFile]:
-    items = raw.get("files")
-    if not isinstance(items, list) or not items:
-        reader.fault("files", "a list of files", items)
-        return
-    for number, item in enumerate(items):
-        entry = item if isinstance(item, dict) else {}
-        file = _file(reader, entry, f"files[{number}]")
-        if file is not None:
-            yield file
+def _error(fault: SchemaFault, path: Path, what: str = "release.json has another form") -> CorruptError:
+    where = f"{path}: {fault.field}"
+    return CorruptError(
+        what, where=where, expected=fault.expected, found=fault.found, hint=fault.hint or _HINT, code="release"
+    )
 
 
-def _file(reader: _Reader, entry: Mapping[str, Any], where: str) -> ReleaseFile | None:
-    before = len(reader.faults)
-    path, component = reader.path(entry, f"{where}.path"), entry.get("component")
-    size, sha256, notice = entry.get("bytes"), entry.get("sha256"), entry.get("modification_notice")
-    if component not in COMPONENTS:
-        reader.fault(f"{where}.component", f"one of {', '.join(COMPONENTS)}", component)
-    if type(size) is not int or not 0 <= size < 1 << 62:
-        reader.fault(f"{where}.bytes", "a natural number", size)
-    if not isinstance(sha256, str) or not is_sha256(sha256):
-        reader.fault(f"{where}.sha256", "64 lower-case hex digits", sha256)
-    if not isinstance(notice, str | None):
-        reader.fault(f"{where}.modification_notice", "a text", notice)
-    if path is None or len(reader.faults) > before:
-        return None
-    return ReleaseFile(path=path, component=str(component), bytes=entry["bytes"], sha256=str(sha256), notice=notice)
+def _paths(raw: Mapping[str, Any]) -> Iterator[tuple[Keys, Any]]:
+    """Yield each value that stands where a path must, whatever it is."""
+    places: list[Keys] = [("model_path",), ("export_path",)]
+    places += [("drafter", name) for name in ("path", *_DRAFTER_NAMES)]
+    places += [("runtimes", name, "path") for name in RUNTIMES]
+    for keys in places:
+        node: Any = raw
+        for key in keys:
+            node = node.get(key) if isinstance(node, dict) else None
+        yield keys, node
+    files = raw.get("files")
+    for number, file in enumerate(files if isinstance(files, list) else ()):
+        yield ("files", number, "path"), file.get("path") if isinstance(file, dict) else None
 
 
-class _Reader:
-    """Takes fields of the expected types and remembers every one that is not."""
+class _Good:
+    """What of a damaged object is right: a value counts where no fault is at its place or inside of it."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self.faults: list[ForgepackError] = []
+    def __init__(self, raw: Mapping[str, Any], faults: Collection[Keys]) -> None:
+        self._raw = raw
+        self._faults = faults
+        self._spoilt = {keys[:depth] for keys in faults for depth in range(1, len(keys) + 1)}
 
-    def fault(self, field: str, expected: str, found: Any, what: str = "release.json has another form") -> None:
-        where, shown = f"{self.where}: {field}", repr(found)[:80]
-        self.faults.append(
-            CorruptError(what, where=where, expected=expected, found=shown, hint=_HINT, code="release")
-        )
+    def value(self, *keys: str) -> Any:
+        """Return the value at a place, None where there is none or it is not right."""
+        node: Any = None if keys in self._spoilt else self._raw
+        for key in keys:
+            node = node.get(key) if isinstance(node, Mapping) else None
+        return node
 
-    def object(self, raw: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-        value = raw.get(_key(field))
-        if isinstance(value, dict):
-            return value
-        self.fault(field, "an object", value)
-        return {}
-
-    def text(self, raw: Mapping[str, Any], field: str) -> str:
-        value = raw.get(_key(field))
-        if isinstance(value, str) and value.strip():
-            return value
-        self.fault(field, "a text that is not blank", value)
-        return ""
-
-    def naturals(self, raw: Mapping[str, Any], field: str, *, least: int) -> tuple[int, ...]:
-        """Return a list of at least one integer that is not below ``least``, nothing where it is none."""
-        value = raw.get(_key(field))
-        if isinstance(value, list) and value and all(type(n) is int and n >= least for n in value):
-            return tuple(value)
-        self.fault(field, f"a list of integers of at least {least}", value)
-        return ()
-
-    def path(self, raw: Mapping[str, Any], field: str) -> str | None:
-        """Return a canonical relative path, or None; an unsafe one is a fault of its own code."""
-        value = raw.get(_key(field))
-        if not isinstance(value, str):
-            self.fault(field, "a path", value)
-            return None
-        reason = unsafe_reason(value)
-        if reason is None:
-            return value
-        what, where = "a path of the release is not canonical and relative", f"{self.where}: {field}"
-        found = f"{value[:80]!r} {reason}"
-        self.faults.append(CorruptError(what, where=where, found=found, hint=_HINT, code="path-escape"))
-        return None
-
-
-def _key(field: str) -> str:
-    return field.rpartition(".")[2]
+    def items(self, name: str) -> Iterator[tuple[str | int, Any]]:
+        """Yield the right ones of what an object or a list holds, by key or number."""
+        held = self._raw.get(name) if (name,) not in self._faults else ()
+        pairs = held.items() if isinstance(held, dict) else enumerate(held or ())
+        return ((key, value) for key, value in pairs if (name, key) not in self._spoilt)

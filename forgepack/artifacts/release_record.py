@@ -23,11 +23,16 @@ RECORD_FILE = "forgepack.json"
 SUMS_FILE = "SHA256SUMS"
 UPSTREAM_FILE = "QWEN_SOURCE.json"
 UPSTREAM_SCHEMA = "forgepack.qwen_source/1"
-KIND = DocumentKind(name="forgepack.release", title="record of a release", remake="bundle the release again")
-SCHEMA_NAME = "release_record"
+KIND = DocumentKind(
+    name="forgepack.release",
+    title="record of a release",
+    remake="bundle the release again",
+    code="release-record",
+    form="release_record",
+)
 MAX_SUMS = SUMS_BYTES
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-_ABOUT = f"Written by forgepack after its own schema, {SCHEMA_NAME}.schema.json; {RELEASE_FILE} is Forge's."
+_ABOUT = f"Written by forgepack after its own schema, {KIND.form}.schema.json; {RELEASE_FILE} is Forge's."
 _BOUND = {
     "checkpoint": ("repo", "commit", "lock_sha256", "model_sha256", "config_sha256"),
     "quantization": ("variant", "method", "drafter_quant_sha256", "report_sha256"),

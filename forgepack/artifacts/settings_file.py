@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.artifacts.toml_file import parse_toml
 from forgepack.canonical import parse_object, sha256_hex
-from forgepack.closest import did_you_mean
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
 from forgepack.limits import SETTINGS_BYTES
-from forgepack.resources import schema_path
 
 _MARKS = ((b"\xef\xbb\xbf", "UTF-8"), (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 MAX_BYTES = SETTINGS_BYTES
@@ -63,7 +59,7 @@ def refuse_mark(data: bytes, what: str, *, where: str) -> None:
         )
 
 
-def demand_form(file: SettingsFile, kind: DocumentKind, schema: str, *, stated: bool = True) -> dict[str, Any]:
+def demand_form(file: SettingsFile, kind: DocumentKind, *, stated: bool = True) -> dict[str, Any]:
     """Return what a file holds in its kind's current form; UsageError for the first fault.
 
     A file that people write may leave its version out where it need not be ``stated``. An unknown key is answered
@@ -71,37 +67,9 @@ def demand_form(file: SettingsFile, kind: DocumentKind, schema: str, *, stated: 
     """
     raw = dict(file.raw) if stated else {kind.key: kind.statement, **file.raw}
     try:
-        raw = kind.current(raw, where=str(file.path))
+        return kind.judged(raw, where=str(file.path))
     except CorruptError as err:
         raise UsageError(err.what, where=err.where, expected=err.expected, found=err.found, hint=err.hint) from err
-    for fault in schema_faults(raw, schema):
-        raise _invalid(file, kind, schema, fault=fault)
-    return raw
-
-
-def _invalid(file: SettingsFile, kind: DocumentKind, schema: str, *, fault: SchemaFault) -> UsageError:
-    unknown = re.search(r"\('([^']+)' was unexpected\)", fault.message)
-    form = f"forgepack schema {schema} tells the form"
-    hint = did_you_mean(unknown[1], _known_keys(schema), otherwise=form) if unknown else form
-    return UsageError(
-        f"the {kind.title} is not valid",
-        where=f"{file.path}: {fault.path}",
-        expected=fault.message,
-        found=fault.found,
-        hint=hint,
-    )
-
-
-def _known_keys(schema: str) -> list[str]:
-    path = schema_path(schema)
-    nodes: list[Any] = [parse_object(path.read_bytes(), where=str(path))]
-    keys: set[str] = set()
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, dict):
-            keys |= set(node.get("properties", {}))
-            nodes += node.values()
-    return sorted(keys)
 
 
 def _dates_as_text(value: Any) -> Any:

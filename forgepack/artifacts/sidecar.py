@@ -13,11 +13,11 @@ from typing import Any
 
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.quant_report import traces_from_version_1
-from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind, grown
 from forgepack.errors import CorruptError
 from forgepack.limits import SIDECAR_BYTES
+from forgepack.schema_check import SchemaFault, schema_faults
 
 
 def _from_version_1(binding: dict[str, Any]) -> dict[str, Any]:

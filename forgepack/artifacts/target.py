@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,22 +19,20 @@ from forgepack.artifacts.files import open_regular, read_bounded, wrong_binary
 from forgepack.artifacts.npz import read_npy_header
 from forgepack.artifacts.safetensors_file import SafetensorsFile, mapped, read_safetensors
 from forgepack.artifacts.tokenizer import Tokenizer, read_tokenizer
-from forgepack.artifacts.tree import unsafe_reason
+from forgepack.artifacts.tree import unsafe_path
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.errors import CorruptError, InputError, LimitError, MissingError, UsageError
 from forgepack.limits import MANIFEST_BYTES, MANIFEST_CHUNKS
+from forgepack.schema_check import schema_faults
 
 HEAD_FILE = "lm_head.safetensors"
 EMBEDDING_FILE = "embed_tokens_fp16.npy"
 MANIFEST_FILE = "manifest.json"
 MAX_CHUNKS = MANIFEST_CHUNKS
-_T = TypeVar("_T")
-_KINDS: Mapping[type, str] = {
-    int: "a whole number, written without a fraction",
-    str: "a text",
-    list: "a list",
-    dict: "an object",
-}
+SCHEMA_NAME = "manifest"
+_KEYS = ("T", "chunks", "ctxs", "export", "head", "taps")
+_CHUNK_KEYS = ("entries", "file", "layers", "taps")
+_UNSAFE = "a package's path is not safe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,26 +193,22 @@ def _dtype_name(descr: str) -> str:
 
 
 def read_manifest(build: Path) -> Manifest:
-    """Parse coreai/manifest.json; CorruptError names the field that is missing or of a wrong type."""
+    """Parse coreai/manifest.json; CorruptError names the field that is missing or of another form."""
     path = build / MANIFEST_FILE
     data = read_bounded(path, MANIFEST_BYTES)
     raw = parse_object(data, where=str(path))
-    head = _field(path, raw, "head", dict)
-    chunks = _field(path, raw, "chunks", list)
-    if len(chunks) > MAX_CHUNKS:
-        raise LimitError("too many chunks", where=str(path), found=str(len(chunks)), code="manifest")
-    export = _field(path, raw, "export", str)
+    _check_taken(raw, path)
     return Manifest(
         path=path,
         raw=raw,
         sha256=sha256_hex(data),
         digest=digest_json(raw),
-        export=PurePosixPath(export).name,
-        taps=_integers(path, raw, "taps"),
-        block=_field(path, raw, "T", int),
-        contexts=_integers(path, raw, "ctxs"),
-        chunks=tuple(_chunk(path, n, chunk) for n, chunk in enumerate(chunks)),
-        head_file=_package_name(path, head, "head.file", "file"),
+        export=PurePosixPath(raw["export"]).name,
+        taps=tuple(raw["taps"]),
+        block=raw["T"],
+        contexts=tuple(raw["ctxs"]),
+        chunks=tuple(map(_chunk, raw["chunks"])),
+        head_file=raw["head"]["file"],
         basis=raw.get("rot1_basis"),
     )
 
@@ -224,52 +218,37 @@ def named_packages(manifest: Manifest) -> tuple[str, ...]:
     return (manifest.head_file, *(chunk.file for chunk in manifest.chunks))
 
 
-def _chunk(path: Path, number: int, raw: Any) -> Chunk:
-    if not isinstance(raw, dict):
-        raise CorruptError("a chunk must be an object", where=f"{path}: chunks[{number}]", code="manifest")
-    layers = _integers(path, raw, "layers")
-    if len(layers) != 2:
-        raise CorruptError("layers must be [first, last]", where=f"{path}: chunks[{number}].layers", code="manifest")
-    entries = _field(path, raw, "entries", list)
-    if not all(isinstance(e, str) for e in entries):
-        raise CorruptError("entries must be names", where=f"{path}: chunks[{number}].entries", code="manifest")
-    return Chunk(
-        file=_package_name(path, raw, f"chunks[{number}].file", "file"),
-        layers=(layers[0], layers[1]),
-        entries=tuple(entries),
-        taps=_integers(path, raw, "taps") if "taps" in raw else (),
-    )
+def _chunk(raw: Mapping[str, Any]) -> Chunk:
+    first, last = raw["layers"]
+    taps = tuple(raw.get("taps", ()))
+    return Chunk(file=raw["file"], layers=(first, last), entries=tuple(raw["entries"]), taps=taps)
 
 
-def _field(path: Path, raw: Mapping[str, Any], key: str, kind: type[_T]) -> _T:
-    value = raw.get(key)
-    if type(value) is not kind:
-        there = key in raw
-        raise CorruptError(
-            "a field of the manifest has another type" if there else "the manifest lacks a field",
-            where=f"{path}: {key}",
-            expected=_KINDS[kind],
-            found=repr(value)[:80] if there else "nothing",
-            code="manifest",
+def _check_taken(raw: Mapping[str, Any], path: Path) -> None:
+    """Check the fields that are taken, by the schema and for safe paths; rule CTR086 checks the others."""
+    chunks, head = raw.get("chunks"), _only(raw.get("head"), ("file",))
+    if isinstance(chunks, list):
+        if len(chunks) > MAX_CHUNKS:
+            raise LimitError("too many chunks", where=str(path), found=str(len(chunks)), code="manifest")
+        chunks = [_only(chunk, _CHUNK_KEYS) for chunk in chunks]
+    taken = {**raw, "chunks": chunks, "head": head}
+    taken = {key: taken[key] for key in _KEYS if key in raw}
+    for fault in schema_faults(taken, SCHEMA_NAME):
+        package = fault.value if fault.field.endswith(".file") else None
+        what = "the manifest lacks a field" if fault.kind == "missing" else "a field of the manifest has another form"
+        place = f"{path}: {fault.field}"
+        raise unsafe_path(package, _UNSAFE, where=place) or CorruptError(
+            what, where=place, expected=fault.expected, found=fault.found, code="manifest"
         )
-    return value
+    for label, part in (("head", head), *((f"chunks[{n}]", chunk) for n, chunk in enumerate(taken["chunks"]))):
+        unsafe = unsafe_path(part["file"], _UNSAFE, where=f"{path}: {label}.file")
+        if unsafe is not None:
+            raise unsafe
 
 
-def _integers(path: Path, raw: Mapping[str, Any], key: str) -> tuple[int, ...]:
-    value = _field(path, raw, key, list)
-    if not all(type(v) is int for v in value):
-        raise CorruptError("not a list of integers", where=f"{path}: {key}", found=repr(value)[:80], code="manifest")
-    return tuple(value)
-
-
-def _package_name(path: Path, raw: Mapping[str, Any], label: str, key: str) -> str:
-    name = _field(path, raw, key, str)
-    reason = unsafe_reason(name)
-    if reason is not None:
-        raise CorruptError(
-            "a package's path is not safe", where=f"{path}: {label}", found=f"{name!r} {reason}", code="path-escape"
-        )
-    return name
+def _only(value: Any, keys: Iterable[str]) -> Any:
+    """Return the fields of an object that are named; what is not an object is returned as it is."""
+    return {key: value[key] for key in keys if key in value} if isinstance(value, dict) else value
 
 
 def not_a_release_root(root: Path | None, lacking: Iterable[str]) -> MissingError:

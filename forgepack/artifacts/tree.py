@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from forgepack.artifacts.files import read_error
-from forgepack.errors import LimitError
+from forgepack.errors import CorruptError, LimitError
 from forgepack.limits import TREE_ENTRIES
 
 MAX_ENTRIES = TREE_ENTRIES
@@ -90,6 +90,15 @@ def unsafe_reason(path: str) -> str | None:
     if (bad := _FORBIDDEN.search(path)) is not None:
         return f"holds {bad.group()!r}"
     return next((reason for part in path.split("/") if (reason := _unsafe_part(part))), None)
+
+
+def unsafe_path(path: Any, what: str, *, where: str, hint: str | None = None) -> CorruptError | None:
+    """Return the error (``path-escape``) of a path that must not be used, None for any other value."""
+    reason = unsafe_reason(path) if isinstance(path, str) else None
+    if reason is None:
+        return None
+    expected, found = "a path below the folder, safe on every platform", f"{path[:80]!r} {reason}"
+    return CorruptError(what, where=where, expected=expected, found=found, hint=hint, code="path-escape")
 
 
 def _unsafe_part(part: str) -> str | None:

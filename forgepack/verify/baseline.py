@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, LimitError, MissingError, UsageError
@@ -36,8 +35,8 @@ KIND = DocumentKind(
     version=2,
     numbered=True,
     upgrade=_from_version_1,
+    form="report",
 )
-SCHEMA_NAME = "report"
 MAX_BYTES = REPLAY_BYTES
 _HINT = KIND.remake
 # Roles whose presence says what kind of thing a report is about.
@@ -61,20 +60,13 @@ def read_baseline(path: Path) -> Baseline:
     """Read a report as a baseline; UsageError when it is none: no gate passes by a baseline that can't be read."""
     try:
         data = read_bounded(path, MAX_BYTES)
-        raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
+        raw = KIND.judged(parse_object(data, where=str(path)), where=str(path))
     except MissingError as err:
         raise UsageError("no such baseline", where=str(path), hint=_HINT) from err
     except (CorruptError, LimitError) as err:
         what = f"the baseline can't be read: {err.what}"
-        raise UsageError(what, where=err.where, found=err.found, hint=err.hint or _HINT) from err
-    for fault in schema_faults(raw, SCHEMA_NAME):
-        raise UsageError(
-            "the baseline is no report of forgepack verify",
-            where=f"{path}: {fault.path}",
-            expected=fault.message,
-            found=fault.found,
-            hint=_HINT,
-        )
+        hint = err.hint or _HINT
+        raise UsageError(what, where=err.where, expected=err.expected, found=err.found, hint=hint) from err
     entries = list(_entries(raw))
     return Baseline(
         path=path,

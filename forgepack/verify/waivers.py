@@ -22,8 +22,8 @@ KIND = DocumentKind(
     title="waivers file",
     remake="forgepack schema waivers tells its form",
     code="waivers",
+    form="waivers",
 )
-SCHEMA_NAME = "waivers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class WaiverFile:
 def read_waivers(path: Path, today: datetime.date) -> WaiverFile:
     """Read a waivers file; UsageError, with the place, for everything that is wrong with it."""
     file = read_settings(path, KIND.title, hint=KIND.remake)
-    entries = demand_form(file, KIND, SCHEMA_NAME, stated=False)["waiver"]
+    entries = demand_form(file, KIND, stated=False)["waiver"]
     waivers = tuple(_waiver(raw, path, number) for number, raw in enumerate(entries))
     seen: dict[tuple[str, str, str], str] = {}
     for waiver in waivers:

@@ -14,6 +14,6 @@ names = sorted(found & set(packages_distributions()) - {"forgepack"})
 print(json.dumps({"codes": codes, "packages": names}), file=sys.stderr)
 """
 
-# coreai, coremltools, scipy, huggingface_hub, jsonschema, tokenizers, rich: each takes longer than the work itself.
+# coreai, coremltools, scipy, huggingface_hub, tokenizers, rich: each takes longer than the work itself.
 FOR_HELP = ["click"]
 FOR_HEADERS = ["click", "ml_dtypes", "numpy"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import dump_canonical
 from forgepack.cli.main import run
+from forgepack.schema_check import schema_faults
 from tests.cli.test_verify import as_nobody, public_copy, snapshot
 from tests.verify.attested import make_sibling, replay_report
 from tests.verify.factory import tiny_profile

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
+from forgepack.schema_check import schema_faults
 from tests.cli.quantized import build_quantized
 from tests.recorder import random_rows
 from tests.synthetic import Recorded, make_weights, record, write_traces

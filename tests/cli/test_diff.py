@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from forgepack.artifacts.safetensors_file import read_safetensors
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
+from forgepack.schema_check import schema_faults
 from tests.artifacts.coreml_builder import build_packages
 from tests.cli.quantized import build_quantized
 from tests.synthetic import write_tensors

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
+from forgepack.schema_check import schema_faults
 from tests.cli.quantized import build_quantized
 
 Change = Callable[[dict[str, Any]], Any]

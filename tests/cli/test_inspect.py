@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
 from forgepack.miniature.data import find_miniature
 from forgepack.release.inspect.kinds import KINDS
 from forgepack.resources import schema_path
+from forgepack.schema_check import schema_faults
 from tests.artifacts.coreml_builder import build_packages
 from tests.cli.quantized import build_quantized
 

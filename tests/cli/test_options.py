@@ -11,11 +11,11 @@ from typing import Any
 import click
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import COMMANDS, STEPS, forgepack, run
 from forgepack.cli.settable import PROGRAM, SETTABLE, TALK, settable
 from forgepack.cli.variables import long_name, variable_of
 from forgepack.render import FORMATS
+from forgepack.schema_check import schema_faults
 from tests.verify.sabotage import put
 
 PROFILE = ["--profile", "profile.json"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
+from forgepack.schema_check import schema_faults
 from tests.cli.quantized import build_quantized
 from tests.synthetic import make_head, write_tensors
 from tests.synthetic_files import EXPORT

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
 from forgepack.render import FORMATS
 from forgepack.render.recognize import is_report
+from forgepack.schema_check import schema_faults
 from tests.cli.test_verify import arguments
 from tests.verify.sabotage import remove
 

@@ -83,7 +83,7 @@ def _kind(schema: Mapping[str, Any], root: Mapping[str, Any]) -> str:
             return " or ".join(dict.fromkeys(_kind(_resolved(one, root), root) for one in schema[joint]))
     kind = schema.get("type", "anything")
     names = kind if isinstance(kind, list) else [kind]
-    if schema.get("pattern") == "^[0-9a-f]{64}$":
+    if schema.get("pattern", "").startswith("^[0-9a-f]{64}$"):
         names = ["SHA-256" if name == "string" else name for name in names]
     if "array" in names and isinstance(schema.get("items"), dict):
         of = _kind(_resolved(schema["items"], root), root)

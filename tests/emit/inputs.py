@@ -16,7 +16,7 @@ from forgepack.artifacts.lock import LockedFile, make_lock, read_lock, write_loc
 from forgepack.artifacts.quant import QUANT_FILE
 from forgepack.artifacts.quant_report import REPORT_FILE
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
-from forgepack.artifacts.target import locate_target, read_target
+from forgepack.artifacts.target import locate_target
 from forgepack.canonical import dump_canonical
 from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.target_assets import HeadWeights, author_chunk_standin, author_head_package
@@ -25,6 +25,7 @@ from forgepack.profile import Profile, parse_profile
 from forgepack.quantize.recipe import Options, recipe_json
 from forgepack.verify.emission import InputPaths, open_inputs
 from tests.emit.synthetic import Array, Weights, make_weights, rng
+from tests.quant_reports import RESULT, both_traces, target_of
 from tests.verify.factory import write_layer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -197,13 +198,11 @@ def write_head(pair: Pair, *, package: bool = True) -> None:
 
 def write_quant(pair: Pair, **changes: Any) -> None:
     """Write the quantized drafter and a report over the inputs as they lie on disk; ``changes`` edit it by path."""
-    root, g = pair.quant, pair.profile.geometry
+    root = pair.quant
     root.mkdir(exist_ok=True)
     write_tensors(root / QUANT_FILE, pair.weights.group("quant"))
     size, digest = hash_file(root / QUANT_FILE)
     lock = read_lock(pair.checkpoint)
-    model = pair.target / "model"
-    target = read_target(locate_target(pair.target))
     files = {file.path: file.sha256 for file in lock.files}
     report: dict[str, Any] = {
         "schema": "forgepack.quant_report/2",
@@ -220,27 +219,10 @@ def write_quant(pair: Pair, **changes: Any) -> None:
                 "model_sha256": files["model.safetensors"],
                 "config_sha256": files["config.json"],
             },
-            "target": {
-                "export": EXPORT,
-                "head_sha256": hash_file(pair.target / "export" / EXPORT / "lm_head.safetensors")[1],
-                "embedding_sha256": hash_file(model / "embed_tokens_fp16.npy")[1],
-                "tokenizer_sha256": target.tokenizer.sha256,
-            },
-            "calibration": {
-                "traces_sha256": "0" * 64,
-                "bound": False,
-                "identity": None,
-                "fingerprint": {"ngram": 8, "every": 1, "sequences": []},
-            },
-            "held_out": {
-                "source": "split",
-                "traces_sha256": "0" * 64,
-                "overlap": {"ngram": 8, "every": 1, "equal": 0, "copied": 0, "share": 0.0},
-            },
+            "target": target_of(pair.target, EXPORT),
+            **both_traces("0" * 64, bound=False),
         },
-        "matrices": {name: {} for name in ("fc.weight",)},
-        "totals": {},
-        "numerics": {"layers": g.layers},
+        **RESULT,
         "output": {"file": QUANT_FILE, "bytes": size, "sha256": digest},
     }
     for dotted, value in changes.items():

@@ -17,7 +17,6 @@ import pytest
 import forgepack
 from forgepack.artifacts.aimodel import metadata_content, read_asset_files
 from forgepack.artifacts.safetensors_file import read_safetensors
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.sidecar import RUNTIME_KEYS, read_sidecar, sidecar_path
 from forgepack.canonical import digest_json, dump_canonical
 from forgepack.emit.package import emit_package, plan_package
@@ -28,6 +27,7 @@ from forgepack.facts.files import file_record
 from forgepack.facts.quantization import quantization_facts
 from forgepack.facts.target import target_record
 from forgepack.profile import parse_profile
+from forgepack.schema_check import schema_faults
 from tests.emit.conftest import Emitted
 from tests.emit.inputs import (
     EXPORT,

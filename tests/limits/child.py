@@ -8,11 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from forgepack.artifacts.deny import read_deny_list
 from forgepack.artifacts.files import read_bounded
 from forgepack.artifacts.mil_text import parse_mil
 from forgepack.artifacts.npz import read_npz
+from forgepack.artifacts.release_json import read_release
 from forgepack.artifacts.release_record import parse_sums
 from forgepack.artifacts.safetensors_file import read_safetensors
+from forgepack.artifacts.target import read_manifest
 from forgepack.artifacts.tokenizer import read_tokenizer
 from forgepack.artifacts.toml_file import parse_toml
 from forgepack.canonical import parse_json
@@ -28,6 +31,12 @@ def _header(path: Path) -> None:
             raise
 
 
+def _release(path: Path) -> None:
+    faults = read_release(path)[1]
+    if faults:
+        raise faults[0]
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "json": lambda path: parse_json(read_bounded(path, JSON_BYTES), where="x"),
     "safetensors": read_safetensors,
@@ -36,6 +45,9 @@ READERS: dict[str, Callable[[Path], object]] = {
     "toml": lambda path: parse_toml(read_bounded(path, TOML_BYTES + 1), where="x"),
     "sums": lambda path: parse_sums(read_bounded(path, SUMS_BYTES), where="x"),
     "mil": lambda path: parse_mil(read_bounded(path, MIL_BYTES).decode("utf-8", "replace")),
+    "release": _release,
+    "settings": read_deny_list,
+    "manifest": lambda path: read_manifest(path.parent),
     "tokenizer": lambda path: read_tokenizer(path.parent),
 }
 

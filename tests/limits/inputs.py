@@ -167,6 +167,41 @@ _MIL: dict[str, tuple[Make, tuple[str, ...]]] = {
 }
 
 
+def inventory(file: bytes, count: int) -> bytes:
+    """Return a release.json whose files are all alike."""
+    head = b'{"schema_version":1,"model_path":"model","upstream_model":{"id":"a","revision":"b"},'
+    runtimes = b'"runtimes":{"coreai":{"path":"coreai","contexts":[1024]}},'
+    return fill(file, count, head + runtimes + b'"files":[')
+
+
+_FILE = b'{"path":"a","component":"model","bytes":1,"sha256":"' + b"a" * 64 + b'"}'
+_RELEASE: dict[str, tuple[Make, tuple[str, ...]]] = {
+    "all files": (lambda: inventory(_FILE, 110_000), ()),
+    "files that are empty": (lambda: inventory(b"{}", _T // 2 - 40), ("release",)),
+    "files that are texts": (lambda: inventory(b'"x"', _T - 40), ("release",)),
+    "keys, no two alike": (lambda: keys(_T // 2 - 4), ("release",)),
+    "objects in objects": (lambda: inventory(b'{"path":' * 60 + b"1" + b"}" * 60, _T // 121 - 1), ("release",)),
+    "a path of all bytes": (
+        lambda: inventory(_FILE.replace(b'"a"', b'"' + b"a/" * (limits.RELEASE_BYTES // 2 - 200) + b'"'), 1),
+        ("path-escape",),
+    ),
+}
+_ENTRY = b'{"sha256":"' + b"a" * 64 + b'","reason":"x"}'
+_SETTINGS: dict[str, tuple[Make, tuple[str, ...]]] = {
+    "all entries": (lambda: fill(_ENTRY, 100_000, b'{"deny":['), ()),
+    "entries that are empty": (lambda: fill(b"{}", 99_000, b'{"deny":['), ("UsageError",)),
+    "a reason without a word": (
+        lambda: fill(_ENTRY.replace(b'"x"', b'"' + b" " * (limits.SETTINGS_BYTES - 200) + b'"'), 1, b'{"deny":['),
+        ("UsageError",),
+    ),
+    "keys, no two alike": (lambda: keys(_T // 2 - 4), ("UsageError",)),
+}
+_MANIFEST: dict[str, tuple[Make, tuple[str, ...]]] = {
+    "taps, all alike": (lambda: fill(b"1", _T - 40, b'{"taps":['), ("manifest",)),
+    "too many chunks": (lambda: fill(b"{}", _T // 2 - 40, b'{"chunks":['), ("manifest",)),
+}
+
+
 def _of(reader: str, table: dict[str, tuple[Make, tuple[str, ...]]]) -> dict[str, Case]:
     return {f"{reader}: {name}": Case(reader=reader, make=make, codes=codes) for name, (make, codes) in table.items()}
 
@@ -183,6 +218,9 @@ CASES: dict[str, Case] = {
     **_of("toml", _TOML),
     **_of("sums", _SUMS),
     **_of("mil", _MIL),
+    **_of("release", _RELEASE),
+    **_of("settings", _SETTINGS),
+    **_of("manifest", _MANIFEST),
     **_of("tokenizer", {"empty lists": (lambda: fill(b"[]", limits.TOKENIZER_TOKENS // 2 - 4), ("tokenizer",))}),
 }
 # What a sample looks at: the row that was found, and the dearest shapes.
@@ -192,4 +230,5 @@ SAMPLE = (
     "json: 16 MB of lists",
     "npz: sixty of twelve digits",
     "toml: a key of 500,000 parts",
+    "release: files that are empty",
 )

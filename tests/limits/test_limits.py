@@ -34,7 +34,7 @@ def measured(path: Path, reader: str) -> dict[str, object]:
 def look(tmp_path: Path, name: str) -> str | None:
     """Return what is wrong with a case, None if it ends as it should within its memory."""
     case = CASES[name]
-    path = tmp_path / "tokenizer.json"
+    path = tmp_path / ("manifest.json" if case.reader == "manifest" else "tokenizer.json")
     path.write_bytes(case.make())
     found = measured(path, case.reader)
     peak = TOKENIZER_PEAK if case.reader == "tokenizer" else PEAK

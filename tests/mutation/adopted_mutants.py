@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
-from forgepack.artifacts.lock import EVIDENCE, LOCK_NAME
+from forgepack.artifacts.lock import LOCK_NAME, Evidence
 from tests.mutation.stage import Mutant, Stage
 
 SUBJECT = "adopted sources"
@@ -23,7 +23,7 @@ def adopted_mutants(stage: Stage) -> Iterator[Mutant]:
     yield from _edits(stage, "quant/report.json", ("inputs", "calibration", "bound"))
     yield from _edits(stage, lock, ("adopted",))
     for number in range(len(json.loads((stage.root / lock).read_bytes())["files"])):
-        yield from _edits(stage, lock, ("files", number, "evidence"), others=(*EVIDENCE, None))
+        yield from _edits(stage, lock, ("files", number, "evidence"), others=(*get_args(Evidence), None))
 
 
 def _edits(stage: Stage, file: str, keys: Keys, others: tuple[Any, ...] = (True, False)) -> Iterator[Mutant]:

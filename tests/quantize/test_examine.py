@@ -14,7 +14,6 @@ import pytest
 
 from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.quant_report import read_quant_report
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.trace_overlap import take_fingerprint
 from forgepack.artifacts.traces import read_traces
 from forgepack.errors import CorruptError, ForgepackError, IdentityError, NumericsError
@@ -23,6 +22,7 @@ from forgepack.quantize.plan import plan
 from forgepack.quantize.recipe import Options
 from forgepack.quantize.run import quantize
 from forgepack.quantize.sources import Sources
+from forgepack.schema_check import schema_faults
 from tests.recorder import simulate
 from tests.synthetic import GEOMETRY, Recorded, make_head, make_weights, record, write_tensors, write_traces
 from tests.synthetic_files import EXPORT, LENGTHS, open_sources

@@ -10,10 +10,10 @@ from typing import Any
 import click
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.config import load_config
 from forgepack.cli.main import COMMANDS, forgepack, run
 from forgepack.errors import UsageError
+from forgepack.schema_check import schema_faults
 from tests.release.config_schema import SCHEMA, config_schema
 
 

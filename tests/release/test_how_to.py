@@ -15,8 +15,8 @@ from pathlib import Path
 import click
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import forgepack
+from forgepack.schema_check import schema_faults
 from forgepack.verify.rule import all_rules, find_rule
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
 from tests.hub.loopback import LoopbackHub

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.render import FORMATS, render_report
+from forgepack.schema_check import schema_faults
 from forgepack.verify.report import RULE_SET
 from tests.render.reports import HOSTILE, make_report
 

@@ -20,6 +20,7 @@ from forgepack.canonical import dump_canonical
 from forgepack.geometry import Geometry, checkpoint_tensors, codebook_tensors, quant_tensors
 from forgepack.profile import Profile, parse_profile
 from forgepack.quantize.recipe import Options, recipe_json
+from tests.quant_reports import RESULT, both_traces, target_of
 from tests.rounded import round_plainly
 
 EXPORT = "tiny_lr64mix"
@@ -177,14 +178,6 @@ def report_quant(root: Path, checkpoint: Path, target: Path, profile: Profile) -
     size, sha256 = hash_file(root / "drafter_quant.safetensors")
     lock = read_lock(checkpoint)
     digests = {file.path: file.sha256 for file in lock.files}
-    files = {
-        "head_sha256": target / "export" / EXPORT / "lm_head.safetensors",
-        "embedding_sha256": target / "model/embed_tokens_fp16.npy",
-        "tokenizer_sha256": target / "model/tokenizer.json",
-    }
-    traces = {"bound": True, "traces_sha256": "ab" * 32}
-    fingerprint = {"ngram": 8, "every": 1, "sequences": []}
-    overlap = {"ngram": 8, "every": 1, "equal": 0, "copied": 0, "share": 0.0}
     report = {
         "schema": "forgepack.quant_report/2",
         "tool": {"name": "forgepack", "version": "0"},
@@ -200,13 +193,10 @@ def report_quant(root: Path, checkpoint: Path, target: Path, profile: Profile) -
                 "model_sha256": digests["model.safetensors"],
                 "config_sha256": digests["config.json"],
             },
-            "target": {"export": EXPORT, **{key: hash_file(path)[1] for key, path in files.items()}},
-            "calibration": {**traces, "fingerprint": fingerprint},
-            "held_out": {"source": "split", **traces, "overlap": overlap},
+            "target": target_of(target, EXPORT),
+            **both_traces("ab" * 32, bound=True),
         },
-        "matrices": {},
-        "totals": {},
-        "numerics": {},
+        **RESULT,
         "output": {"file": "drafter_quant.safetensors", "bytes": size, "sha256": sha256},
     }
     write_json(root / "report.json", report)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import dump_canonical, parse_object
 from forgepack.errors import MissingError, UsageError
 from forgepack.render import render_report
 from forgepack.resources import schema_path
+from forgepack.schema_check import schema_faults
 from forgepack.verify.bond import REFACTORED
 from tests.verify.attested import (
     CONFIG,

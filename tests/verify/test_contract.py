@@ -96,7 +96,7 @@ CASES = [
         change=put(MANIFEST, "T", value=8.0),
         roots=("CTR016",),
         depth="hash",
-        says=("another type",),
+        says=("another form",),
     ),
     Case(
         name="no kinds of attention",

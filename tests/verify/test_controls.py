@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.resources import data_folder
+from forgepack.schema_check import schema_faults
 from tests.verify.running import check_of, explain_all, failed, verified
 from tests.verify.sabotage import ASSET, CONFIG, TARGET_CONFIG, Change, both, bytes_of, edit, header, put, write
 

@@ -12,7 +12,7 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.lock import LOCK_NAME, read_lock
 from forgepack.artifacts.locked import require_locked
 from forgepack.cli.main import run
-from forgepack.errors import IdentityError, UsageError
+from forgepack.errors import CorruptError, IdentityError
 from forgepack.profile import Profile, parse_profile
 from forgepack.release.bundle.make import make_bundle
 from tests.release.bench import bundle_inputs, judged
@@ -165,7 +165,7 @@ def test_adopting_another_file_than_the_pinned_one_is_refused(
 )
 def test_a_pin_that_pins_nothing_is_an_error(sha256: Any) -> None:
     """A typing error in a pin never leaves a file unpinned in silence."""
-    with pytest.raises((ValueError, TypeError, UsageError)):
+    with pytest.raises(CorruptError):
         parse_profile({**PROFILE, "schema": "forgepack.profile/2", "hub": {**PROFILE["hub"], "sha256": sha256}})
 
 

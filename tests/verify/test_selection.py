@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.errors import UsageError
 from forgepack.render import FORMATS, render_report
 from forgepack.render.json_report import report_json
+from forgepack.schema_check import schema_faults
 from forgepack.verify.engine import verify
 from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth

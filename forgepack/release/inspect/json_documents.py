@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from forgepack.artifacts.config import read_drafter_config
 from forgepack.artifacts.lock import parse_lock
 from forgepack.artifacts.quant_report import read_quant_report
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.tokenizer import read_json, read_tokenizer
 from forgepack.canonical import digest_json
 from forgepack.errors import CorruptError
@@ -21,6 +20,7 @@ from forgepack.release.inspect.document_facts import (
     tell,
 )
 from forgepack.release.inspect.notes import Notes
+from forgepack.schema_check import schema_faults
 
 
 def _sidecar(notes: Notes, raw: Json) -> None:
@@ -154,7 +154,10 @@ def _texts(raw: Json, paths: Mapping[str, str]) -> dict[str, str]:
 def _judge(notes: Notes, raw: Json, schema: str, *, only: bool = True) -> None:
     """Write down the first differences from the file's own schema."""
     for fault in schema_faults(dict(raw), schema)[:5] if only else ():
-        notes.fault(CorruptError(fault.message, where=fault.path, found=fault.found, code=f"{schema}-schema"))
+        what = f"{notes.title}: not as its schema says"
+        notes.fault(
+            CorruptError(what, where=fault.path, expected=fault.expected, found=fault.found, code=f"{schema}-schema")
+        )
 
 
 _DESCRIBERS: dict[str, Callable[[Notes, Json], None]] = {

@@ -13,13 +13,12 @@ from typing import Any
 
 from forgepack import __version__
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.artifacts.tree import walk
 from forgepack.canonical import digest_json, dump_canonical, parse_object
 from forgepack.coreai_backend.availability import DISTRIBUTION, PINNED_VERSION
 from forgepack.disk.files import write_file
 from forgepack.document import DocumentKind
-from forgepack.errors import CorruptError, IdentityError, MissingError, UsageError
+from forgepack.errors import IdentityError, MissingError, UsageError
 from forgepack.facts.fact import differences
 from forgepack.facts.files import file_record
 from forgepack.limits import BUILD_LOCK_BYTES
@@ -39,8 +38,8 @@ KIND = DocumentKind(
     code="build-lock",
     version=2,
     upgrade=_from_version_1,
+    form="build_lock",
 )
-SCHEMA_NAME = "build_lock"
 MAX_BYTES = BUILD_LOCK_BYTES
 _SHOWN = 8
 
@@ -82,16 +81,7 @@ def read_build_lock(path: Path) -> BuildLock | None:
         data = read_bounded(path, MAX_BYTES)
     except MissingError:
         return None
-    raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
-    for fault in schema_faults(raw, SCHEMA_NAME):
-        raise CorruptError(
-            "forgepack.lock is not valid",
-            where=f"{path}: {fault.path}",
-            expected=fault.message,
-            found=fault.found,
-            hint=KIND.remake,
-            code=KIND.code,
-        )
+    raw = KIND.judged(parse_object(data, where=str(path)), where=str(path))
     steps = {name: StepRecord(key=step["key"], files=step["files"]) for name, step in raw["steps"].items()}
     # A lock of another version keeps nothing up to date: the tool is part of every key.
     return BuildLock(inputs={**raw["inputs"], "tool": raw["tool"]}, steps=steps)

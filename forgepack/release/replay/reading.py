@@ -7,7 +7,6 @@ from the digests that they cover. It is not signed; a gate that must not trust i
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,12 @@ from typing import Any, Literal
 import numpy as np
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.schema_check import SchemaFault, schema_faults
 from forgepack.canonical import digest_json, parse_object, sha256_hex
 from forgepack.drafter.statistics import Interval, Tally, estimate
 from forgepack.errors import CorruptError, MissingError, UsageError
 from forgepack.limits import REPLAY_BYTES
-from forgepack.release.replay.report import KIND, SCHEMA_NAME
+from forgepack.release.replay.report import KIND
+from forgepack.schema_check import SchemaFault
 
 MAX_BYTES = REPLAY_BYTES
 MAX_FAULTS = 20
@@ -117,7 +116,7 @@ def read_replay_report(path: Path) -> ReportFile:
         written, raw = raw.get("schema"), KIND.current(raw, where=str(path)) if "schema" in raw else raw
     except CorruptError as err:
         return ReportFile(path=path, sha256=digest, report=None, faults=(_version_fault(err),))
-    faults = [*_nulls(raw), *map(_fault_of, schema_faults(raw, SCHEMA_NAME))]
+    faults = [*_nulls(raw), *map(_fault_of, KIND.faults(raw))]
     if not faults:
         faults = list(_contradictions(raw))
     return ReportFile(
@@ -146,12 +145,9 @@ def _nulls(value: Any, path: str = "$") -> Iterator[ReportFault]:
 
 
 def _fault_of(fault: SchemaFault) -> ReportFault:
-    missing = re.match(r"'([^']+)' is a required property", fault.message)
-    name = missing[1] if missing else fault.path.rsplit(".", 1)[-1]
+    name = fault.path.rpartition(".")[2]
     kind: FaultKind = "PROFILE-UNBOUND" if name in _BINDING else "REPORT-SCHEMA"
-    found = "nothing" if missing else fault.found
-    where = f"{fault.path}.{name}" if missing else fault.path
-    return ReportFault(kind=kind, where=where, expected=fault.message, found=found)
+    return ReportFault(kind=kind, where=fault.path, expected=fault.expected, found=fault.found)
 
 
 def _contradictions(raw: Mapping[str, Any]) -> Iterator[ReportFault]:

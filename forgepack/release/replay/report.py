@@ -41,8 +41,8 @@ KIND = DocumentKind(
     code="replay-report",
     version=2,
     upgrade=_from_version_1,
+    form="replay",
 )
-SCHEMA_NAME = "replay"
 Fit = Literal["matches", "differs", "absent"]
 
 

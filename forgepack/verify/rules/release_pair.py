@@ -8,7 +8,7 @@ from typing import Any
 
 from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.release_json import RELEASE_FILE, Release
-from forgepack.artifacts.release_record import RECORD_FILE, SCHEMA_NAME, SUMS_FILE, release_record
+from forgepack.artifacts.release_record import KIND, RECORD_FILE, SUMS_FILE, release_record
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.facts.fact import differences
 from forgepack.verify.bundle import present_files
@@ -142,11 +142,9 @@ def paired(pair: Pair) -> Iterator[Finding]:
 )
 def bound_record(pair: Pair) -> Iterator[Finding]:
     """forgepack.json follows its schema and is what this tool writes for this release and this sidecar."""
-    from forgepack.artifacts.schema_check import schema_faults
-
     record, release = pair.record.value, pair.release.value
-    for fault in schema_faults(dict(record), SCHEMA_NAME):
-        yield differing(fault.path, f"bundle/{RECORD_FILE}: {fault.path}", expected=fault.message, found=fault.found)
+    for fault in KIND.faults(record):
+        yield differing(fault.path, f"bundle/{RECORD_FILE}: {fault.path}", expected=fault.expected, found=fault.found)
     for path, expected, found in differences(_expected_record(pair, release), record):
         if not path.startswith(("tool", "about")):
             yield differing(path, f"bundle/{RECORD_FILE}: {path}", expected=expected, found=found)

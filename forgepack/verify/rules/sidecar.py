@@ -177,8 +177,8 @@ def runtime(pair: Pair) -> Iterator[Finding]:
 )
 def schema(pair: Pair) -> Iterator[Finding]:
     """The sidecar as a whole is valid under schemas/sidecar.schema.json."""
-    from forgepack.artifacts.schema_check import schema_faults
+    from forgepack.schema_check import schema_faults
 
     for fault in schema_faults(dict(pair.sidecar.value), "sidecar"):
         where = pair.place(pair.layout.sidecar, fault.path)
-        yield differing(f"sidecar {fault.path}", where, expected=fault.message, found=fault.found)
+        yield differing(f"sidecar {fault.path}", where, expected=fault.expected, found=fault.found)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from forgepack.artifacts.release_json import RELEASE_FILE, parse_release
 from forgepack.artifacts.release_record import parse_sums, render_sums
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import sha256_hex
+from forgepack.schema_check import schema_faults
 from tests.release.bench import STEM, edit, edit_listed, judged, read_json, relist
 from tests.verify.running import check_of, explain_all, roots, told
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.cli.main import run
 from forgepack.miniature.data import find_miniature
 from forgepack.profile import load_profile
+from forgepack.schema_check import schema_faults
 from tests.hub.bench import tree_of
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
 from tests.hub.loopback import LoopbackHub
@@ -213,7 +213,7 @@ def test_locked_needs_a_lock(project: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
-    [("schema", "forgepack.build_lock/3", "of a newer version"), ("steps", [], "forgepack.lock is not valid")],
+    [("schema", "forgepack.build_lock/3", "of a newer version"), ("steps", [], "the lock of a build is not valid")],
 )
 def test_damaged_lock_is_told(
     project: Path, capsys: pytest.CaptureFixture[str], key: str, value: object, words: str

@@ -28,8 +28,8 @@ KIND = DocumentKind(
     code="gate-policy",
     version=2,
     upgrade=_from_version_1,
+    form="gate_policy",
 )
-SCHEMA_NAME = "gate_policy"
 SPEED_RATIO = 5.0
 LIVE_ACCEPTANCE = {"gpu": 0.5, "ane": 0.7}
 By = Literal["mean", "lower"]
@@ -128,6 +128,7 @@ def read_policy(path: Path) -> Policy:
 
 def _policy(file: SettingsFile) -> Policy:
     path, raw = file.path, file.raw
+    # The schema refuses both of these as well; they are answered first, in words of their own.
     workload = raw.get("workload")
     if not isinstance(workload, dict) or not str(workload.get("name") or "").strip():
         raise UsageError(
@@ -137,10 +138,10 @@ def _policy(file: SettingsFile) -> Policy:
             found=repr(workload)[:80],
             hint="forgepack gate REPORT --template prints a policy that is bound to a report",
         )
-    raw = demand_form(file, KIND, SCHEMA_NAME)
     if not {"acceptance", "agreement", "baseline"} & set(raw):
         hint = "add acceptance, agreement or baseline"
         raise UsageError("the policy demands nothing, so anything would pass", where=str(path), hint=hint)
+    raw = demand_form(file, KIND)
     two = raw.get("two_constraint", {})
     return Policy(
         path=path,

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.schema_check import schema_faults
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind
 from forgepack.errors import CorruptError, MissingError, UsageError
 
 KIND = DocumentKind(
-    name="forgepack.timings", title="timings", remake="forgepack schema timings tells the form", code="timings"
+    name="forgepack.timings",
+    title="timings",
+    remake="forgepack schema timings tells the form",
+    code="timings",
+    form="timings",
 )
-SCHEMA_NAME = "timings"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ def read_timings(path: Path) -> TimingsFile:
     except CorruptError as err:
         fault = (err.where or str(path), err.expected or "timings as JSON", f"{err.found or 'nothing'}: {err.what}")
         return TimingsFile(path=path, sha256=digest, timings=None, faults=(fault,))
-    faults = tuple((fault.path, fault.message, fault.found) for fault in schema_faults(raw, SCHEMA_NAME))
+    faults = tuple((fault.path, fault.expected, fault.found) for fault in KIND.faults(raw))
     timings = None
     if not faults:
         values = {key: value for key, value in raw.items() if key not in ("schema", "prompt")}
