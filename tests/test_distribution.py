@@ -48,8 +48,9 @@ def content(wheel: Path) -> dict[str, bytes]:
 
 
 def expected_files() -> set[str]:
-    """Return the package's modules and profiles, the data at its place, and what every wheel has."""
+    """Return the package's modules and profiles, the mark of its types, the data, and what every wheel has."""
     package = {*(ROOT / "forgepack").rglob("*.py"), *(ROOT / "forgepack/profiles").glob("*.json")}
+    package.add(ROOT / "forgepack/py.typed")
     files = {path.relative_to(ROOT).as_posix() for path in package}
     for source, place in DATA.items():
         found = (path for path in (ROOT / source).rglob("*") if path.is_file())

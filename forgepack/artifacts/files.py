@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from forgepack.errors import CorruptError, LimitError, MissingError, UnreadableError
+from forgepack.errors import CorruptError, LimitError, MissingError, UnreadableError, UsageError
 from forgepack.limits import SMALL_FILE
 
 CHUNK = 1 << 19
@@ -76,6 +76,12 @@ def read_error(err: OSError, where: str) -> MissingError | UnreadableError | Cor
     if err.errno == errno.ENXIO:
         return CorruptError("not a regular file", where=where, expected="a regular file", code="not-regular")
     return UnreadableError("the file can't be read", where=where, found=err.strerror, code="unreadable")
+
+
+def require_file(path: Path) -> None:
+    """Raise UsageError for a path that was named and does not exist: the name is wrong, not the input."""
+    if not path.exists():
+        raise UsageError("no such file", where=str(path), hint="check the path")
 
 
 def read_bounded(path: Path, limit: int = SMALL_FILE) -> bytes:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from forgepack.canonical import dump_canonical
 from forgepack.cli.common import (
     echo_json,
     force_option,
@@ -21,7 +19,6 @@ from forgepack.cli.common import (
 )
 from forgepack.cli.outputs import named_inputs
 from forgepack.disk.outputs import write_output
-from forgepack.disk.places import check_file
 from forgepack.disk.space import free_bytes
 from forgepack.errors import EXIT_OK
 from forgepack.escaping import escape_line
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from forgepack.release.attest.make import AttestResult
 
 _PATH = click.Path(path_type=Path)
-SUFFIX = ".attestation.json"
 
 
 @click.command("attest")
@@ -51,7 +47,7 @@ SUFFIX = ".attestation.json"
     "--out",
     type=_PATH,
     metavar="FILE",
-    show_default=f"DRAFTER.EXPORT{SUFFIX}, beside DRAFTER",
+    show_default="DRAFTER.EXPORT.attestation.json, beside DRAFTER",
     help="Attestation to be written.",
 )
 @click.option(
@@ -77,26 +73,20 @@ def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     The package is not touched. forgepack verify DRAFTER --target DIR --attestation FILE passes the pair from then on.
     The attestation repeats what the evidence showed; it judges nothing: forgepack gate does.
     """
-    from forgepack.release.attest.evidence import read_evidence
-    from forgepack.release.attest.make import AttestInputs
+    from forgepack.release.attest.files import AttestationPlace, attestation_bytes, open_attest_inputs
     from forgepack.release.attest.make import attest as make
 
     talk, profile = talk_of(ctx), load_profile(profile_name)
     sources = _sources(options)
-    if options["out"] is not None:
-        _check_out(ctx, options["out"], sources)
-    inputs = AttestInputs(
-        sources=sources,
-        profile=profile,
-        evidence=read_evidence(options["evidence"], "evidence"),
-        depth=Depth[options["depth"].upper()],
+    place = AttestationPlace(
+        sources=sources, out=options["out"], inputs=named_inputs(ctx, "out"), force=options["force"]
     )
+    place.check()
+    inputs = open_attest_inputs(sources, options["evidence"], profile, Depth[options["depth"].upper()])
     result = make(inputs, progress=talk.detail)
     if result.attestation is None:
         return _refuse(result, as_json=as_json)
-    out = options["out"] or _default_out(sources, str(result.attestation["target"]["export"]))
-    _check_out(ctx, out, sources)
-    data = dump_canonical(result.attestation)
+    out, data = place.find(result), attestation_bytes(result)
     if not options["dry_run"]:
         write_output(out, data)
     _tell(result, out, data, dry_run=options["dry_run"], as_json=as_json)
@@ -106,16 +96,6 @@ def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
 def _sources(options: dict[str, Any]) -> Sources:
     parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
     return find_sources(options["drafter"], options["target"], **parts, allow_links=options["allow_links"])
-
-
-def _default_out(sources: Sources, export: str) -> Path:
-    """Return the file beside the package, named after it and the target's export."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", export)[:100]
-    return sources.drafter.parent / f"{sources.drafter.name}.{name}{SUFFIX}"
-
-
-def _check_out(ctx: click.Context, out: Path, sources: Sources) -> None:
-    check_file(out, force=ctx.params["force"], inputs={**sources.roots(), **named_inputs(ctx, "out")})
 
 
 def _refuse(result: AttestResult, *, as_json: bool) -> int:

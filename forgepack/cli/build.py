@@ -13,9 +13,9 @@ import click
 from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of, target_options
 from forgepack.cli.config import CONFIG_FILE
 from forgepack.cli.origins import chosen_options
-from forgepack.cli.resources import find_target, require_file
+from forgepack.cli.resources import target_parts
 from forgepack.cli.step_progress import StepProgress
-from forgepack.cli.verify_terms import Accepting, read_accepting
+from forgepack.cli.verify_terms import today
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _PATH = click.Path(path_type=Path)
 _NEEDED = ("checkpoint", "traces", "output")
+_OWN = ("checkpoint", "commit", "traces", "held_out", "output", "work", "waivers")
+_OF_BUNDLE = ("documents", "export", "upstream_id", "upstream_revision")
 
 
 EPILOG = """\b
@@ -115,44 +117,32 @@ def build(
 
 
 def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], config: Path | None) -> BuildRecipe:
-    from forgepack.cli.bundle import find_upstream
     from forgepack.cli.emit import creation_date
-    from forgepack.release.recipe.inputs import BuildRecipe, check_commit
+    from forgepack.release.recipe.request import BuildRequest, make_recipe
 
     _check_needed(options, config)
-    check_commit(options["commit"], profile)
-    for path in filter(None, (options["traces"], options["held_out"])):
-        require_file(path)
     work, output = options["work"], options["output"]
     judging = _step(ctx, "verify", str(work))
     verify, fetch = judging.params, _step(ctx, "fetch", "--out", str(options["checkpoint"])).params
     bundle = _step(ctx, "bundle", str(work), "--out", str(output)).params
-    accepting = _read_given(ctx, options, verify)
     own = chosen_options(ctx, folders=False)
     own += tuple(one for one in chosen_options(judging, folders=False) if one.name != "profile")
-    return BuildRecipe(
-        profile=profile,
-        checkpoint=options["checkpoint"],
-        traces=options["traces"],
-        held_out=options["held_out"],
-        target=find_target(options),
-        root=options["target"],
-        upstream=find_upstream(profile, bundle["upstream_id"], bundle["upstream_revision"]),
-        output=output,
-        work=work,
-        documents=bundle["documents"],
-        export=bundle["export"],
+    request = BuildRequest(
+        target=target_parts(options),
         quantize=_quantize_options(ctx, options),
         depth=Depth[verify["depth"].upper()],
         strict=verify["strict"],
+        seconds=verify["timeout"],
         created=creation_date(),
         offline=fetch["offline"],
-        seconds=verify["timeout"],
-        terms=accepting.terms,
-        given=accepting.given,
-        files={role: Path(path) for role, path in accepting.named.items()},
+        attestations=options["attestation"],
+        deny=verify["deny"],
+        today=today(),
         options=tuple(sorted(own, key=lambda one: one.name)),
+        **{name: options[name] for name in _OWN},
+        **{name: bundle[name] for name in _OF_BUNDLE},
     )
+    return make_recipe(request, profile)
 
 
 def _quantize_options(ctx: click.Context, options: dict[str, Any]) -> Options:
@@ -166,13 +156,6 @@ def _quantize_options(ctx: click.Context, options: dict[str, Any]) -> Options:
         deployed_mask_scale=quantize["deploy_mask_scale"],
         threads=quantize["threads"],
     )
-
-
-def _read_given(ctx: click.Context, options: dict[str, Any], verify: dict[str, Any]) -> Accepting:
-    """Read what the recipe says of the verification: it accepts by waivers and attestations, and by nothing else."""
-    nothing = {"evidence": (), "baseline": None, "select": (), "ignore": (), "exit_zero": False}
-    named = {key: options[key] for key in ("waivers", "attestation")}
-    return read_accepting({**nothing, **named, "deny": verify["deny"], "drafter": options["work"]}, talk_of(ctx))
 
 
 def _check_needed(options: dict[str, Any], config: Path | None) -> None:

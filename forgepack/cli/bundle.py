@@ -17,13 +17,12 @@ from forgepack.cli.common import (
     verdict_json,
 )
 from forgepack.cli.outputs import check_out, replaced_json
-from forgepack.cli.resources import find_target
+from forgepack.cli.resources import target_parts
 from forgepack.cli.step_progress import StepProgress
-from forgepack.disk.places import Replaced, interrupted
+from forgepack.disk.places import Replaced
 from forgepack.disk.space import demand_space, free_bytes
-from forgepack.errors import UsageError
 from forgepack.escaping import escape
-from forgepack.profile import Profile, Upstream, load_profile
+from forgepack.profile import Profile, load_profile
 from forgepack.verify.report import Depth
 
 if TYPE_CHECKING:
@@ -97,49 +96,11 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
 
 
 def _inputs(options: dict[str, Any], profile: Profile) -> BundleInputs:
-    from forgepack.release.bundle.inventory import BundleInputs
+    from forgepack.release.bundle.inputs import open_bundle_inputs
 
-    for name in ("drafter", "documents"):
-        if options[name] is not None and not options[name].is_dir():
-            raise interrupted(options[name]) or UsageError(
-                f"no such {name} folder", where=str(options[name]), hint="forgepack emit writes a drafter"
-            )
-    upstream = find_upstream(profile, options["upstream_id"], options["upstream_revision"])
-    return BundleInputs(
-        drafter=options["drafter"],
-        target=find_target(options),
-        root=options["target"],
-        upstream=upstream,
-        documents=options["documents"],
-        export=options["export"],
-        allow_links=options["allow_links"],
-    )
-
-
-def find_upstream(profile: Profile, ident: str | None, revision: str | None) -> Upstream:
-    """Return what the options name, else the profile's; UsageError where neither tells both."""
-    from forgepack.hub.revision import require_commit
-
-    pinned = profile.target.upstream
-    if revision is not None:
-        hint = "name the commit of the upstream checkpoint: --upstream-revision COMMIT"
-        require_commit(revision, where="--upstream-revision", hint=hint)
-    if ident is None and revision is None:
-        if pinned is not None:
-            return pinned
-        hint = "give --upstream-id and --upstream-revision"
-        raise UsageError("the profile does not tell the target's upstream", where=profile.name, hint=hint)
-    if ident is None:
-        ident = None if pinned is None else pinned.id
-    if ident is None or revision is None:
-        lacking = "--upstream-id" if ident is None else "--upstream-revision"
-        raise UsageError(
-            "an upstream is a name and a revision",
-            expected="--upstream-id OWNER/NAME --upstream-revision COMMIT",
-            found=f"no {lacking}",
-            hint=f"add {lacking}",
-        )
-    return Upstream(id=ident, revision=revision)
+    names = ("documents", "export", "upstream_id", "upstream_revision", "allow_links")
+    chosen = {name: options[name] for name in names}
+    return open_bundle_inputs(options["drafter"], target_parts(options), profile, **chosen)
 
 
 def _show_plan(inventory: Inventory, out: Path, replaced: Replaced | None, *, as_json: bool) -> None:

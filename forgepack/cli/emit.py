@@ -21,7 +21,7 @@ from forgepack.cli.common import (
 )
 from forgepack.cli.outputs import check_out, replaced_json
 from forgepack.cli.resources import find_target
-from forgepack.disk.places import Replaced, interrupted
+from forgepack.disk.places import Replaced
 from forgepack.disk.space import demand_space, free_bytes
 from forgepack.errors import UsageError
 from forgepack.profile import Profile, load_profile
@@ -87,18 +87,10 @@ def _open_inputs(talk: Talk, profile: Profile, options: dict[str, Any]) -> EmitI
     """Judge and read the inputs; what is only warned of is said."""
     from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 
-    target = find_target(options)
-    for name, hint in (
-        ("quant", "forgepack quantize writes one"),
-        ("checkpoint", "forgepack fetch --out DIR downloads one"),
-    ):
-        if not options[name].is_dir():
-            what = f"no such {'QUANT' if name == 'quant' else name} folder"
-            raise interrupted(options[name]) or UsageError(what, where=str(options[name]), hint=hint)
     paths = InputPaths(
         quant=options["quant"],
         checkpoint=options["checkpoint"],
-        target=target,
+        target=find_target(options),
         root=options["target"],
         allow_links=options["allow_links"],
     )

@@ -82,7 +82,11 @@ def _inputs(words: Sequence[str]) -> dict[str, Path | None]:
 
 def _raw_values(words: Sequence[str]) -> Mapping[str, list[str]]:
     """Return parameter -> values of every parameter that takes a path; every word where the options can't be read."""
-    context = click.Context(verify, info_name=COMMAND, ignore_unknown_options=True, resilient_parsing=True)
+    # The command keeps the help option that it is first asked for, so these are the names that it has elsewhere.
+    names = ["-h", "--help"]
+    context = click.Context(
+        verify, info_name=COMMAND, ignore_unknown_options=True, resilient_parsing=True, help_option_names=names
+    )
     context.auto_envvar_prefix = "FORGEPACK_VERIFY"
     try:
         given, rest, _ = verify.make_parser(context).parse_args(list(words))

@@ -12,7 +12,7 @@ from forgepack.cli.common import echo_json, force_option, json_option, profile_o
 from forgepack.cli.outputs import check_out_file
 from forgepack.disk.outputs import clear_output, write_output
 from forgepack.errors import UsageError
-from forgepack.profile import load_profile
+from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
     from forgepack.release.replay.gate.judge import GateResult
@@ -41,11 +41,13 @@ def gate(ctx: click.Context, /, *, report: Path, as_json: bool, profile_name: st
     from forgepack.release.replay.gate.judge import gate_json
 
     if options["template"]:
-        _print_template(report, options, profile_name)
+        from forgepack.release.replay.gate.files import template_of
+
+        echo_json(template_of(report, options["drafter"], load_profile(profile_name)))
         return 0
     check_out_file(ctx, "output")
     clear_output(options["output"])  # an older result must not stand for a run that does not end
-    result = _judge(report, options, profile_name)
+    result = _judge(report, options, load_profile(profile_name))
     if options["output"] is not None:
         write_output(options["output"], dump_canonical(gate_json(result)))
     if as_json:
@@ -57,34 +59,10 @@ def gate(ctx: click.Context, /, *, report: Path, as_json: bool, profile_name: st
     return result.exit_code
 
 
-def _judge(report: Path, options: dict[str, Any], profile_name: str) -> GateResult:
-    from forgepack.release.replay.gate.judge import GateInputs, judge
-    from forgepack.release.replay.gate.policy import read_policy
-    from forgepack.release.replay.gate.timings import read_timings
-    from forgepack.release.replay.reading import read_replay_report
+def _judge(report: Path, options: dict[str, Any], profile: Profile) -> GateResult:
+    from forgepack.release.replay.gate.files import GateFiles, judge_files
 
     if options["policy"] is None:
         raise UsageError("a gate needs a policy", hint="name one by --policy; --template prints one for REPORT")
-    baseline, timings = options["baseline"], options["timings"]
-    return judge(
-        GateInputs(
-            policy=read_policy(options["policy"]),
-            report=read_replay_report(report),
-            baseline=None if baseline is None else read_replay_report(baseline),
-            timings=None if timings is None else read_timings(timings),
-            drafter_sha256=_identity(options["drafter"], profile_name),
-        )
-    )
-
-
-def _identity(drafter: Path | None, profile_name: str) -> str | None:
-    from forgepack.release.replay.drafter_identity import drafter_sha256
-
-    return None if drafter is None else drafter_sha256(drafter, load_profile(profile_name))
-
-
-def _print_template(report: Path, options: dict[str, Any], profile_name: str) -> None:
-    from forgepack.release.replay.gate.template import policy_template
-    from forgepack.release.replay.reading import read_replay_report
-
-    echo_json(policy_template(read_replay_report(report), _identity(options["drafter"], profile_name)))
+    named = {name: options[name] for name in ("policy", "drafter", "baseline", "timings")}
+    return judge_files(GateFiles(report=report, **named), profile)

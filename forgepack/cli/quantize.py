@@ -20,7 +20,7 @@ from forgepack.cli.common import (
     target_options,
 )
 from forgepack.cli.outputs import check_out, replaced_json
-from forgepack.cli.resources import find_target, require_file, threads_option
+from forgepack.cli.resources import target_parts, threads_option
 from forgepack.disk.places import Replaced
 from forgepack.disk.space import demand_space
 from forgepack.escaping import escape
@@ -70,7 +70,7 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
     """
     talk, profile = talk_of(ctx), load_profile(profile_name)
     replaced = check_out(ctx, talk)
-    sources = _open_sources(checkpoint=options["checkpoint"], options=options, profile=profile)
+    sources = _open_sources(options, profile)
     for traces in filter(None, (sources.traces, sources.held_out)):
         if traces.identity is None:
             talk.say(f"note: {traces.path} carries no identity: taken as unbound")
@@ -84,21 +84,16 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
         click.echo("\n".join(report_lines(result)))
 
 
-def _open_sources(*, checkpoint: Path, options: dict[str, Any], profile: Profile) -> Sources:
-    from forgepack.artifacts.checkpoint import read_checkpoint
-    from forgepack.artifacts.target import read_target
-    from forgepack.artifacts.traces import read_traces
-    from forgepack.quantize.sources import Sources
+def _open_sources(options: dict[str, Any], profile: Profile) -> Sources:
+    from forgepack.quantize.sources import SourcePaths, open_sources
 
-    held_out = options["held_out"]
-    for path in filter(None, (options["traces"], held_out)):
-        require_file(path)
-    return Sources(
-        target=read_target(find_target(options)),
-        traces=read_traces(options["traces"], profile.geometry),
-        held_out=None if held_out is None else read_traces(held_out, profile.geometry),
-        checkpoint=read_checkpoint(checkpoint, profile, hashed=not options["dry_run"]),
+    paths = SourcePaths(
+        checkpoint=options["checkpoint"],
+        target=target_parts(options),
+        traces=options["traces"],
+        held_out=options["held_out"],
     )
+    return open_sources(paths, profile, hashed=not options["dry_run"])
 
 
 def _run(sources: Sources, options: dict[str, Any], profile: Profile, talk: Talk) -> QuantizeResult:

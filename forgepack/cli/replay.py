@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +10,6 @@ import click
 from forgepack.canonical import dump_canonical
 from forgepack.cli.common import (
     NumberRange,
-    Talk,
     echo_json,
     force_option,
     json_option,
@@ -21,16 +18,13 @@ from forgepack.cli.common import (
     target_options,
 )
 from forgepack.cli.outputs import check_out_file
-from forgepack.cli.resources import find_target, require_file, threads_option
+from forgepack.cli.resources import target_parts, threads_option
 from forgepack.disk.outputs import clear_output, write_output
 from forgepack.disk.places import refuse_one_place
-from forgepack.errors import UsageError
-from forgepack.profile import Profile, load_profile
+from forgepack.profile import load_profile
 
 if TYPE_CHECKING:
-    from forgepack.drafter.comparison import Measured
-    from forgepack.drafter.open import OpenedDrafter
-    from forgepack.release.replay.run import Inputs
+    from forgepack.release.replay.request import ReplayRequest
 
 _FOLDER = click.Path(path_type=Path)
 
@@ -66,11 +60,11 @@ def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     faults that acceptance is blind to.
     """
     talk, profile = talk_of(ctx), load_profile(profile_name)
-    _check(ctx, options)
-    with _measured(options, profile, talk) as (inputs, opened, found):
-        from forgepack.release.replay.report import replay_json
+    request = _request(options)
+    _check(ctx, request)
+    from forgepack.release.replay.request import run_replay
 
-        report = replay_json(inputs.run(opened, found))
+    report = run_replay(request, profile, say=talk.say)
     if options["report"] is not None:
         write_output(options["report"], dump_canonical(report))
     if options["plot"] is not None:
@@ -85,38 +79,23 @@ def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
         click.echo("\n".join(replay_lines(report, sequences=talk.verbose)))
 
 
-def _check(ctx: click.Context, options: dict[str, Any]) -> None:
+def _request(options: dict[str, Any]) -> ReplayRequest:
+    from forgepack.release.replay.request import ReplayRequest
+
+    names = ("drafters", "traces", "against", "workload", "checkpoint", "mask_scale", "threads")
+    return ReplayRequest(target=target_parts(options), **{name: options[name] for name in names})
+
+
+def _check(ctx: click.Context, request: ReplayRequest) -> None:
     """Refuse at once what would fail after the work: missing traces, blank names, outputs in the way.
 
     An older report is removed: a run that does not end must not leave it as if it were its own.
     """
+    from forgepack.release.replay.request import check_request
+
+    plot, report = ctx.params["plot"], ctx.params["report"]
     check_out_file(ctx, "plot", "report")
-    refuse_one_place(options["plot"], options["report"])
-    for out in (options["plot"], options["report"]):
+    refuse_one_place(plot, report)
+    for out in (plot, report):
         clear_output(out)
-    require_file(options["traces"])
-    if options["workload"] is not None and not options["workload"].strip():
-        raise UsageError("--workload takes a name", found="a blank name")
-
-
-@contextmanager
-def _measured(
-    options: dict[str, Any], profile: Profile, talk: Talk
-) -> Iterator[tuple[Inputs, list[OpenedDrafter], list[Measured]]]:
-    from forgepack.release.replay.run import measure, open_all, read_inputs
-
-    inputs = read_inputs(find_target(options), options["traces"], profile, workload=options["workload"])
-    for part in inputs.foreign:
-        talk.say(f"note: {inputs.traces.path} was recorded with another {part} than the target's")
-    reference = [] if options["against"] is None else [options["against"]]
-    with open_all(
-        [*reference, *options["drafters"]],
-        profile,
-        checkpoint=options["checkpoint"],
-        mask_scale=options["mask_scale"],
-    ) as opened:
-        yield (
-            inputs,
-            opened,
-            measure(inputs, opened, threads=options["threads"], note=lambda n: talk.say(f"replay: {n}")),
-        )
+    check_request(request)

@@ -1,19 +1,16 @@
-"""What commands take from the machine: threads, files and folders that must exist."""
+"""What commands take from the machine: threads, and the folders of the target."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from forgepack.artifacts.files import read_error
-from forgepack.errors import UsageError
-
 if TYPE_CHECKING:
     from forgepack.artifacts.target import TargetPaths
+    from forgepack.artifacts.target_parts import TargetParts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,24 +36,16 @@ def threads_option(command: F) -> F:
     )(command)
 
 
-def find_target(options: Mapping[str, Any]) -> TargetPaths:
-    """Return the parts of the target that the options name; MissingError for a folder that is none's release root."""
-    from forgepack.artifacts.target import locate_target, not_a_release_root
+def target_parts(options: Mapping[str, Any]) -> TargetParts:
+    """Return the target as the options name it."""
+    from forgepack.artifacts.target_parts import TargetParts
 
     parts = {part: options[f"target_{part}"] for part in ("model", "build", "export")}
-    try:
-        paths = locate_target(options["target"], **parts)
-        lacking = [
-            f"{name}/" for name, path in (("model", paths.model), ("coreai", paths.build)) if not path.is_dir()
-        ]
-    except OSError as err:
-        raise read_error(err, str(err.filename or options["target"])) from err
-    if lacking:
-        raise not_a_release_root(options["target"], lacking)
-    return paths
+    return TargetParts(root=options["target"], **parts)
 
 
-def require_file(path: Path) -> None:
-    """Raise UsageError for a named path that does not exist."""
-    if not path.exists():
-        raise UsageError("no such file", where=str(path), hint="check the path")
+def find_target(options: Mapping[str, Any]) -> TargetPaths:
+    """Return the parts of the target that the options name; MissingError for a folder that is none's release root."""
+    from forgepack.artifacts.target_parts import find_target as find
+
+    return find(target_parts(options))

@@ -14,14 +14,13 @@ from forgepack.cli.common import NumberRange, Talk, force_option, profile_option
 from forgepack.cli.origins import chosen_options
 from forgepack.cli.outputs import named_inputs
 from forgepack.cli.reports import NamedReport, open_reports
-from forgepack.cli.verify_terms import Accepting, read_accepting, terms_options
+from forgepack.cli.verify_terms import read_accepting, terms_options
 from forgepack.disk.outputs import write_output
 from forgepack.errors import UsageError
 from forgepack.profile import Profile, load_profile
+from forgepack.release.verification.run import Accepting, Judging, verify_sources
 from forgepack.render import FORMATS, render_report
-from forgepack.verify.bundle import Bundle, find_bundle
-from forgepack.verify.engine import verify as run_rules
-from forgepack.verify.open_pair import OpenPair
+from forgepack.verify.bundle import find_bundle
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import Sources, find_sources
 
@@ -120,13 +119,18 @@ def verify(
 def _verify_folders(
     profile: Profile, options: dict[str, Any], outputs: Sequence[NamedReport], accepting: Accepting, talk: Talk
 ) -> Report:
-    sources = accepting.add_to(_find_sources(options))
+    sources = _find_sources(options)
     for one in outputs:  # a part of the target may be outside its root
         one.check(force=options["force"], inputs=sources.roots())
-    kind = OpenPair if options["bundle"] is None else Bundle
-    depth = Depth[options["depth"].upper()]
-    pair = kind(sources, profile, depth, seconds=options["timeout"], blocks=options["blocks"])
-    return run_rules(pair, strict=options["strict"], progress=talk.detail, terms=accepting.terms)
+    how = Judging(
+        profile=profile,
+        accepting=accepting,
+        depth=Depth[options["depth"].upper()],
+        strict=options["strict"],
+        seconds=options["timeout"],
+        blocks=options["blocks"],
+    )
+    return verify_sources(sources, how, progress=talk.detail)
 
 
 def _given(ctx: click.Context, name: str) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 
 from forgepack.cli.common import Talk
 from forgepack.cli.fetch_progress import hub_effects
-from forgepack.cli.verify_terms import Accepting
 from forgepack.hub import HubSettings
 from forgepack.profile import Profile
 from forgepack.release.published.verify import PublishedRelease, name_release, verify_published
+from forgepack.release.verification.run import Accepting
 from forgepack.verify.report import Depth, Report
 
 _LONGEST_WAIT = 30.0

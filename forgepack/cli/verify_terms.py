@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from forgepack.cli.common import Talk
-from forgepack.errors import UsageError
-from forgepack.verify.given import Given
-from forgepack.verify.selection import parse_selection
-from forgepack.verify.sources import Sources
-from forgepack.verify.terms import Terms
+
+if TYPE_CHECKING:
+    from forgepack.release.verification.run import Accepting
 
 F = TypeVar("F", bound=Callable[..., Any])
 _FILE = click.Path(path_type=Path)
@@ -53,19 +50,6 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accepting:
-    """The files as read; ``named`` are the roles and paths that a report lists."""
-
-    terms: Terms
-    given: Given
-    named: Mapping[str, str]
-
-    def add_to(self, sources: Sources) -> Sources:
-        """Return sources that know of what was given."""
-        return replace(sources, given=self.given, named={**sources.named, **self.named})
-
-
 def terms_options(command: F) -> F:
     """Add the options of this module."""
     for flag, settings in reversed(_OPTIONS):
@@ -75,49 +59,26 @@ def terms_options(command: F) -> F:
 
 def read_accepting(options: Mapping[str, Any], talk: Talk) -> Accepting:
     """Read every file that the options name; UsageError for one that is not there or not valid, with the place."""
-    from forgepack.artifacts.attestation import read_attestation
-    from forgepack.artifacts.deny import read_deny_list
+    from forgepack.release.verification.run import Acceptance
+    from forgepack.release.verification.run import read_accepting as read
 
-    terms = _read_terms(options)
-    attested, shown, deny = (_numbered(role, options[role]) for role in ("attestation", "evidence", "deny"))
-    if options["drafter"] is None and (attested or shown):
-        found = "--attestation" if attested else "--evidence"
-        raise UsageError("an attestation is of a drafter and a target", expected="DRAFTER and --target", found=found)
-    denied: dict[str, str] = {}
-    for path in deny.values():
-        denied |= read_deny_list(path).reasons
-    given = Given(
-        attestations=tuple(read_attestation(path, name) for name, path in attested.items()),
-        evidence=tuple(_evidence(path, name) for name, path in shown.items()),
-        denied=denied,
-    )
-    if kept := terms.selection.kept():
-        talk.detail(f"note: {len(kept)} rules that are never waived run although --ignore names them")
-    single = {role: options[role] for role in ("waivers", "baseline") if options[role] is not None}
-    files = {**attested, **shown, **deny, **single}
-    return Accepting(terms=terms, given=given, named={role: path.as_posix() for role, path in files.items()})
-
-
-def _read_terms(options: Mapping[str, Any]) -> Terms:
-    from forgepack.verify.baseline import read_baseline
-    from forgepack.verify.waivers import read_waivers
-
-    waivers, baseline = options["waivers"], options["baseline"]
-    today = datetime.datetime.now(datetime.UTC).date()
-    return Terms(
-        selection=parse_selection(options["select"], options["ignore"]),
-        waivers=None if waivers is None else read_waivers(waivers, today),
-        baseline=None if baseline is None else read_baseline(baseline),
+    acceptance = Acceptance(
+        attestations=options["attestation"],
+        evidence=options["evidence"],
+        deny=options["deny"],
+        waivers=options["waivers"],
+        baseline=options["baseline"],
+        select=options["select"],
+        ignore=options["ignore"],
         exit_zero=options["exit_zero"],
+        today=today(),
     )
+    accepting = read(acceptance, of_pair=options["drafter"] is not None)
+    if kept := accepting.terms.selection.kept():
+        talk.detail(f"note: {len(kept)} rules that are never waived run although --ignore names them")
+    return accepting
 
 
-def _evidence(path: Path, name: str) -> Any:
-    from forgepack.release.attest.evidence import read_evidence
-
-    return read_evidence(path, name)
-
-
-def _numbered(role: str, paths: Iterable[Path]) -> dict[str, Path]:
-    """Return a role for each of several files: attestation, attestation-2, and so on."""
-    return {role if number == 0 else f"{role}-{number + 1}": path for number, path in enumerate(paths)}
+def today() -> datetime.date:
+    """Return the day in UTC: waivers expire by it."""
+    return datetime.datetime.now(datetime.UTC).date()

@@ -46,12 +46,14 @@ from forgepack.emit.sidecar_content import (
     source_record,
 )
 from forgepack.emit.table import constant_table
+from forgepack.errors import UsageError
 from forgepack.facts.files import file_record
 from forgepack.geometry import Geometry, codebook_tensors
 from forgepack.profile import Profile, Recipe
 
 SELECTOR_FILE = "selector.safetensors"
 _STAGE = "stage-"
+_END_OF_TIME = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,7 @@ def emit_package(
     for values that float16 can't hold, OutputError when writing fails, PlatformError where Core AI is missing.
     """
     require_coreai()
+    check_created(created)
     plan, read = plan_package(profile), input_places(inputs)
     with (
         locked_work(out, force=force, inputs=read, needed=plan.disk_bytes) as work,
@@ -150,6 +153,13 @@ def emit_package(
             remove_work(work)
             proof.result()  # what is wrong with the inputs is told rather than what came of it
     return replace(result, root=out, asset=out / result.asset, sidecar_file=out / result.sidecar_file)
+
+
+def check_created(created: int) -> None:
+    """Raise UsageError for what is not a date: the asset's metadata hold seconds since 1970."""
+    if not 0 <= created < _END_OF_TIME:
+        expected = "seconds since 1970, at most 12 digits"
+        raise UsageError("the creation date is out of range", expected=expected, found=str(created))
 
 
 class Meter:

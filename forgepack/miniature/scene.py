@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.quant_report import Method
-from forgepack.artifacts.target import locate_target, read_target
-from forgepack.artifacts.traces import read_traces
-from forgepack.emit.package import EmitResult, emit_package
+from forgepack.artifacts.target import locate_target
+from forgepack.artifacts.target_parts import TargetParts
+from forgepack.emit.package import EmitResult
 from forgepack.miniature.data import Miniature
 from forgepack.profile import Profile
 from forgepack.quantize.recipe import Options
 from forgepack.quantize.run import QuantizeResult, quantize
-from forgepack.quantize.sources import Sources as QuantizeSources
-from forgepack.verify.emission import InputPaths, open_inputs
+from forgepack.quantize.sources import SourcePaths, open_sources
+from forgepack.verify.emission import InputPaths, emit_paths
 from forgepack.verify.engine import verify
 from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
@@ -74,13 +73,13 @@ class Scene:
 
     def quantize(self, out: Path, *, calibration: Path, held_out: Path, method: Method = "gptq") -> QuantizeResult:
         """Quantize the fetched checkpoint on given traces."""
-        geometry = self.profile.geometry
-        sources = QuantizeSources(
-            checkpoint=read_checkpoint(self.checkpoint, self.profile, hashed=True),
-            target=read_target(locate_target(self.miniature.target)),
-            traces=read_traces(calibration, geometry),
-            held_out=read_traces(held_out, geometry),
+        paths = SourcePaths(
+            checkpoint=self.checkpoint,
+            target=TargetParts(root=self.miniature.target),
+            traces=calibration,
+            held_out=held_out,
         )
+        sources = open_sources(paths, self.profile)
         return quantize(sources, out, profile=self.profile, options=Options(method=method, threads=self.threads))
 
     def emit(self, out: Path, *, quant: Path | None = None, target: Path | None = None) -> EmitResult:
@@ -89,8 +88,7 @@ class Scene:
         paths = InputPaths(
             quant=quant or self.quant, checkpoint=self.checkpoint, target=locate_target(root), root=root
         )
-        inputs, _ = open_inputs(paths, out, self.profile)
-        return emit_package(inputs, out, profile=self.profile)
+        return emit_paths(paths, out, profile=self.profile)
 
     def verify(self, pairing: Pairing, depth: Depth = Depth.LINEAGE) -> Report:
         """Verify a pairing under the miniature's profile; at depth run, on the held-out traces."""

@@ -43,6 +43,11 @@ class Options:
     threads: int = 1
     force: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse a method that is not one: it must not be taken for plain rounding."""
+        if self.method not in FORMS:
+            raise UsageError("no such method of quantization", expected=" or ".join(FORMS), found=str(self.method))
+
 
 def calibration_scale(options: Options, profile: Profile) -> float:
     """Return the mask scale that calibration uses."""

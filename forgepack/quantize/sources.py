@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint
-from forgepack.artifacts.files import hash_file
+from forgepack.artifacts.checkpoint import MODEL_FILE, Checkpoint, read_checkpoint
+from forgepack.artifacts.files import hash_file, require_file
 from forgepack.artifacts.state import FileState, file_states
-from forgepack.artifacts.target import Target
+from forgepack.artifacts.target import Target, read_target
+from forgepack.artifacts.target_parts import TargetParts, find_target
 from forgepack.artifacts.trace_identity import TraceIdentity
-from forgepack.artifacts.traces import TraceSet
+from forgepack.artifacts.traces import TraceSet, read_traces
 from forgepack.drafter.batch import require_finite_rows
 from forgepack.drafter.head import open_head
 from forgepack.errors import IdentityError, MissingError, NumericsError, UsageError
@@ -39,6 +40,31 @@ class Sources:
     target: Target
     traces: TraceSet
     held_out: TraceSet | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePaths:
+    """Where the inputs of a quantization are; without ``held_out`` sequences of ``traces`` are split off."""
+
+    checkpoint: Path
+    target: TargetParts
+    traces: Path
+    held_out: Path | None = None
+
+
+def open_sources(paths: SourcePaths, profile: Profile, *, hashed: bool = True) -> Sources:
+    """Read the inputs; with ``hashed`` every byte of the checkpoint is compared with its lock.
+
+    Raises UsageError for traces or folders that do not exist, and the readers' errors of each part.
+    """
+    for path in filter(None, (paths.traces, paths.held_out)):
+        require_file(path)
+    return Sources(
+        target=read_target(find_target(paths.target)),
+        traces=read_traces(paths.traces, profile.geometry),
+        held_out=None if paths.held_out is None else read_traces(paths.held_out, profile.geometry),
+        checkpoint=read_checkpoint(paths.checkpoint, profile, hashed=hashed),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
 from forgepack.render.accepted import accepted_text, baseline_lines, origin_text, partial_text
-from forgepack.verify.report import Check, Report
+from forgepack.verify.report import AT_HAND, Check, Report
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -31,7 +31,7 @@ def _lines(report: Report) -> Iterator[str]:
         text = f"{total - report.not_selected} of {total} rules ran: this is no verdict on the whole"
         yield _command("warning", "", f"forgepack: {partial_text(report)}", text)
     for one in report.options:
-        if one.source != "command line":
+        if one.source not in AT_HAND:
             yield _command("notice", "", "forgepack: an option was not given on the command line", origin_text(one))
     yield from baseline_lines(report)
     counts = [f"{report.count('pass')} of {len(report.checks)} checks passed"]

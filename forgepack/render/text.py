@@ -11,7 +11,7 @@ from forgepack.escaping import escape_line
 from forgepack.render.accepted import accepted_lines, baseline_lines, origin_text, partial_text
 from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE
 from forgepack.verify.causes import SHOWN, cause_lines, failure_lines
-from forgepack.verify.report import Check, Report, Status
+from forgepack.verify.report import AT_HAND, Check, Report, Status
 
 _LONG_RUN = 3
 # What most pairs have not, and need not: told with -v alone.
@@ -40,7 +40,7 @@ def _head(report: Report, *, verbose: bool) -> Iterator[str]:
     for one in report.inputs:
         yield f"  {one.role}: {escape_line(one.path)}"
     yield from (f"  {line}" for line in _terms(report))
-    yield from (f"  {origin_text(one)}" for one in report.options if verbose or one.source != "command line")
+    yield from (f"  {origin_text(one)}" for one in report.options if verbose or one.source not in AT_HAND)
     yield ""
 
 

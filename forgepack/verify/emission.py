@@ -6,15 +6,18 @@ same rules, under the same ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from forgepack.artifacts.checkpoint import read_checkpoint
 from forgepack.artifacts.quant import read_quant
 from forgepack.artifacts.target import TargetPaths, read_target
+from forgepack.coreai_backend.asset_writer import FIXED_DATE
+from forgepack.disk.places import interrupted
 from forgepack.emit.inputs import EmitInputs
-from forgepack.errors import IdentityError
+from forgepack.emit.package import EmitResult, Progress, emit_package
+from forgepack.errors import IdentityError, UsageError
 from forgepack.profile import Profile
 from forgepack.verify.causes import cause_lines, failure_lines
 from forgepack.verify.engine import verify
@@ -22,7 +25,7 @@ from forgepack.verify.input_set import never
 from forgepack.verify.inputs import Input
 from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import Sources, absolute, demand_sources
+from forgepack.verify.sources import Sources, absolute
 
 # The rule that compares the quantization's profile with the one that judges.
 _PROFILE = "SRC012"
@@ -78,7 +81,7 @@ def open_inputs(paths: InputPaths, out: Path, profile: Profile) -> tuple[EmitInp
         allow_links=paths.allow_links,
         plain=True,
     )
-    demand_sources(paths.quant, paths.checkpoint, None)
+    _demand_folders(paths)
     pair = OpenPair(sources, profile, Depth.HASH)
     pair.digests = Input("digests", never, depth=Depth.HASH, absent="emission takes the digests itself")
     report = verify(pair)
@@ -90,6 +93,36 @@ def open_inputs(paths: InputPaths, out: Path, profile: Profile) -> tuple[EmitInp
         target=read_target(paths.target),
     )
     return inputs, report
+
+
+def _demand_folders(paths: InputPaths) -> None:
+    """Raise UsageError for an input that is not there, with what makes one."""
+    for path, name, hint in (
+        (paths.quant, "QUANT", "forgepack quantize writes one"),
+        (paths.checkpoint, "checkpoint", "forgepack fetch --out DIR downloads one"),
+    ):
+        if not path.is_dir():
+            raise interrupted(path) or UsageError(f"no such {name} folder", where=str(path), hint=hint)
+
+
+def emit_paths(
+    paths: InputPaths,
+    out: Path,
+    *,
+    profile: Profile,
+    force: bool = False,
+    created: int = FIXED_DATE,
+    report: Callable[[Progress], None] | None = None,
+) -> EmitResult:
+    """Judge and read the inputs, and emit the package into ``out``; all warnings are in the result.
+
+    ``created`` is the package's only date, in seconds since 1970. Raises what ``open_inputs`` and ``emit_package``
+    raise.
+    """
+    inputs, judged = open_inputs(paths, out, profile)
+    result = emit_package(inputs, out, profile=profile, force=force, created=created, report=report)
+    warnings = (line.removeprefix("warning: ") for line in warnings_of(judged))
+    return replace(result, warnings=(*warnings, *result.warnings))
 
 
 def warnings_of(report: Report) -> Iterator[str]:

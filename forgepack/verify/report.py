@@ -19,7 +19,10 @@ from forgepack.escaping import escape_line
 Severity = Literal["error", "warning", "note"]
 Status = Literal["pass", "fail", "not-evaluated", "waived", "known"]
 Verdict = Literal["pass", "selection", "fail", "error"]
-Origin = Literal["command line", "variable", "file"]
+Origin = Literal["command line", "variable", "file", "caller"]
+
+# Options that whoever started the verification set itself: a report shows them only when asked for all.
+AT_HAND: tuple[Origin, ...] = ("command line", "caller")
 
 # The set of rules, stated in every report: raised once in each release that adds, retires or sharpens rules.
 RULE_SET = 2
@@ -183,7 +186,10 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """An option that has not its default: its value, and where it was set (the variable, or the file and its key)."""
+    """An option that has not its default: its value, and where it was set (the variable, or the file and its key).
+
+    ``caller`` is a program that calls the library.
+    """
 
     name: str
     value: str

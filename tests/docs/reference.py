@@ -11,6 +11,7 @@ from forgepack.limits import BOUNDS
 from forgepack.verify.report import FIRST_RULE_SET, RULE_SET
 from forgepack.verify.rule import AREAS, Rule, all_rules
 from tests.docs.pages import ROOT
+from tests.docs.reference_api import api_page
 from tests.docs.reference_commands import commands_page
 from tests.docs.reference_formats import formats_page
 from tests.docs.reference_settings import configuration_page
@@ -51,6 +52,7 @@ def generated_files() -> dict[Path, str]:
         "formats.md": formats_page,
         "rules.md": rules_page,
         "limits.md": limits_page,
+        "api.md": api_page,
     }
     files = {ROOT / "docs/reference" / name: _NOTICE + make() for name, make in pages.items()}
     readme = ROOT / "README.md"

@@ -3,5 +3,5 @@
 ``make`` describes the target and lets the verifier judge the attestation that would be written; ``evidence`` reads
 a replay's report as the evidence that an attestation names.
 
-May import: artifacts, facts, emit, verify, release.replay.
+May import: artifacts, disk, facts, emit, verify, release.replay.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from forgepack import __version__
@@ -42,10 +43,14 @@ class AttestInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestResult:
-    """The attestation, None where it was refused, and the verification that says why."""
+    """The attestation, None where it was refused, and the verification that says why.
+
+    ``path`` is the file that it was written to, None where nobody asked for one.
+    """
 
     attestation: Mapping[str, Any] | None
     report: Report
+    path: Path | None = None
 
 
 def attest(inputs: AttestInputs, *, progress: Callable[[str], None] | None = None) -> AttestResult:

@@ -3,5 +3,5 @@
 ``inventory`` says which files go where, ``documents`` writes what stands at the root, ``make`` copies, hashes,
 verifies and publishes the folder.
 
-May import: artifacts, disk, verify.
+May import: artifacts, disk, hub, verify.
 """

@@ -127,6 +127,11 @@ def read_replay_report(path: Path) -> ReportFile:
     )
 
 
+def as_replay_report(raw: Mapping[str, Any]) -> ReplayReport:
+    """Return a report that this very version has just made, in the form that is read back from a file."""
+    return _report(raw, str(raw["schema"]))
+
+
 def _version_fault(error: CorruptError) -> ReportFault:
     expected, found = error.expected or "", f"{error.found}: {error.what}; {error.hint}"
     return ReportFault(kind="REPORT-SCHEMA", where="$.schema", expected=expected, found=found)
