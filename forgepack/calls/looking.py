@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from forgepack.calls.values import StrPath
+from forgepack.calls.values import StrPath, optional
 from forgepack.profile import load_profile
 
 if TYPE_CHECKING:
@@ -14,23 +14,26 @@ if TYPE_CHECKING:
     from forgepack.verify.report import Report
 
 
-def diff(left: StrPath, right: StrPath) -> Diff:
+def diff(left: StrPath, right: StrPath, *, target: StrPath | None = None, profile: str | None = None) -> Diff:
     """Compare two packages, quantized drafters, checkpoints, targets, releases, or files of any kind.
 
-    Each difference names its file, its place in it, both sides, by how much arrays differ, and the rules that would
-    refuse the right side in the left one's place. At most 10,000 are kept; ``cut`` says that there are more.
+    Each difference names its file, its place in it, both sides, and by how much arrays differ. At most 10,000 are
+    kept; ``cut`` says that there are more. Of two drafter packages that differ, ``rules`` are those by which
+    ``verify`` fails the right one, given what the left one's sidecar binds, or its own: without a ``target`` those
+    that need none. The profile is by default the shipped one that the left one names.
 
     Raises UsageError for a path that does not exist, UnreadableError for one that can't be read.
 
     >>> found = api.diff("mini/target", "wrong")
     >>> {one.file for one in found.differences}
     {'export/mini_lut4/lm_head.safetensors'}
-    >>> "HEAD003" in found.differences[0].rules
-    True
+    >>> found.kinds, found.rules
+    (('target', 'target'), None)
     """
     from forgepack.release.diff.compare import diff_paths
 
-    return diff_paths(Path(left), Path(right))
+    judging = None if profile is None else load_profile(profile)
+    return diff_paths(Path(left), Path(right), profile=judging, target=optional(target))
 
 
 def inspect(path: StrPath, *, deep: bool = False, profile: str | None = None) -> Inspection:

@@ -13,7 +13,7 @@ from tests.docs.api_examples import Story, example_of, play_examples
 VARIABLES = {
     "FORGEPACK_PROFILE": "none",
     "FORGEPACK_VERIFY_DEPTH": "run",
-    "SOURCE_DATE_EPOCH": "not a date",
+    "SOURCE_DATE_EPOCH": "86400",
     "HF_ENDPOINT": "http://127.0.0.1:9",
     "HF_TOKEN": "hf_secret",
 }
