@@ -15,6 +15,7 @@ from forgepack.cli.config import CONFIG_FILE
 from forgepack.cli.origins import chosen_options
 from forgepack.cli.resources import target_parts
 from forgepack.cli.step_progress import StepProgress
+from forgepack.cli.variables import source_date
 from forgepack.cli.verify_terms import today
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
@@ -117,7 +118,7 @@ def build(
 
 
 def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], config: Path | None) -> BuildRecipe:
-    from forgepack.cli.emit import creation_date
+    from forgepack.coreai_backend.asset_writer import FIXED_DATE
     from forgepack.release.recipe.request import BuildRequest, make_recipe
 
     _check_needed(options, config)
@@ -133,7 +134,7 @@ def _read_recipe(ctx: click.Context, profile: Profile, options: dict[str, Any], 
         depth=Depth[verify["depth"].upper()],
         strict=verify["strict"],
         seconds=verify["timeout"],
-        created=creation_date(),
+        created=source_date(FIXED_DATE),
         offline=fetch["offline"],
         attestations=options["attestation"],
         deny=verify["deny"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +20,9 @@ from forgepack.cli.common import (
 )
 from forgepack.cli.outputs import check_out, replaced_json
 from forgepack.cli.resources import find_target
+from forgepack.cli.variables import source_date
 from forgepack.disk.places import Replaced
 from forgepack.disk.space import demand_space, free_bytes
-from forgepack.errors import UsageError
 from forgepack.profile import Profile, load_profile
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
     if options["dry_run"]:
         _show_plan(talk, profile, inputs, out=options["out"], replaced=replaced, as_json=as_json)
         return
+    from forgepack.coreai_backend.asset_writer import FIXED_DATE
     from forgepack.emit.package import emit_package
 
     with _listening(talk) as report:
@@ -70,7 +70,7 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
             options["out"],
             profile=profile,
             force=options["force"],
-            created=creation_date(),
+            created=source_date(FIXED_DATE),
             report=report,
         )
     for line in result.warnings:
@@ -98,28 +98,6 @@ def _open_inputs(talk: Talk, profile: Profile, options: dict[str, Any]) -> EmitI
     for line in warnings_of(report):
         talk.say(line)
     return inputs
-
-
-def creation_date() -> int:
-    """Return the asset's creation date in seconds since 1970: SOURCE_DATE_EPOCH, or the fixed one."""
-    from forgepack.coreai_backend.asset_writer import FIXED_DATE
-
-    text = os.environ.get("SOURCE_DATE_EPOCH")
-    if text is None:
-        return FIXED_DATE
-    if not text.strip():
-        what = "SOURCE_DATE_EPOCH is empty"
-        hint = "unset SOURCE_DATE_EPOCH for the fixed date, or set it to seconds since 1970"
-        raise UsageError(what, where="SOURCE_DATE_EPOCH", expected="a natural number", found=repr(text), hint=hint)
-    if not text.isascii() or not text.isdigit() or len(text) > 12:
-        raise UsageError(
-            "SOURCE_DATE_EPOCH is not a number of seconds",
-            where="SOURCE_DATE_EPOCH",
-            expected="a natural number of at most 12 digits",
-            found=repr(text)[:40],
-            hint="set it to seconds since 1970, as `git log -1 --format=%ct` prints, or unset it",
-        )
-    return int(text)
 
 
 @contextmanager

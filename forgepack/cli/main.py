@@ -101,11 +101,12 @@ class LazyGroup(click.Group):
         """Take the defaults of options from the configuration file, and tell of variables that nothing reads."""
         from forgepack.cli.config import load_config, refuse_weaker
         from forgepack.cli.settable import reads_file
-        from forgepack.cli.variables import refuse_variables, unknown_variables
+        from forgepack.cli.variables import refuse_variables, source_date, unknown_variables
 
         def find(command: str) -> click.Command | None:
             return self.get_command(ctx, command)
 
+        source_date()
         if not reads_file(name):
             return
         involved = STEPS.get(name, (name,))

@@ -104,3 +104,26 @@ def unknown_variables(commands: Iterable[str], find_command: FindCommand) -> lis
 
 def _options(command: click.Command | None) -> Iterator[click.Option]:
     yield from (param for param in (command.params if command is not None else ()) if isinstance(param, click.Option))
+
+
+def source_date(unset: int = 0) -> int:
+    """Return SOURCE_DATE_EPOCH, seconds since 1970, or ``unset`` where it is not set.
+
+    NumPy reads it as well, and can't be imported in whole where it is no number: every command refuses another text.
+    """
+    text = os.environ.get("SOURCE_DATE_EPOCH")
+    if text is None:
+        return unset
+    if not text.strip():
+        what = "SOURCE_DATE_EPOCH is empty"
+        hint = "unset SOURCE_DATE_EPOCH for the fixed date, or set it to seconds since 1970"
+        raise UsageError(what, where="SOURCE_DATE_EPOCH", expected="a natural number", found=repr(text), hint=hint)
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise UsageError(
+            "SOURCE_DATE_EPOCH is not a number of seconds",
+            where="SOURCE_DATE_EPOCH",
+            expected="a natural number of at most 12 digits",
+            found=repr(text)[:40],
+            hint="set it to seconds since 1970, as `git log -1 --format=%ct` prints, or unset it",
+        )
+    return int(text)

@@ -313,13 +313,18 @@ def test_source_date_epoch_is_told_by_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     """Set to nothing or to something else, the variable stands in the message, with a cure."""
-    from forgepack.cli.emit import creation_date
+    from forgepack.cli.variables import source_date
 
     monkeypatch.setenv("SOURCE_DATE_EPOCH", text)
     with pytest.raises(ForgepackError, match="SOURCE_DATE_EPOCH") as caught:
-        creation_date()
+        source_date()
     assert ("SOURCE_DATE_EPOCH", 2) == (caught.value.where, caught.value.exit_code)
     assert "unset" in str(caught.value.hint)
+    for command in ("quantize", "replay", "verify", "fetch"):
+        assert (2, "  where: SOURCE_DATE_EPOCH") == (
+            run([command, "nothing"]),
+            capsys.readouterr().err.split("\n")[1],
+        )
 
 
 @pytest.mark.parametrize("command", ["fetch", "verify", "build", "doctor", "emit"])
