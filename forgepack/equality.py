@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def same(found: Any, expected: Any) -> bool:
+def equal_json(found: Any, expected: Any) -> bool:
     """Equal in value and in JSON type: true is not 1, 8.0 is not 8, a list is not a text; 256 may stand for 256.0.
 
     Some writers of JSON drop a fraction of zero and none adds one; what counts with a whole number fails on 8.0.
@@ -20,18 +20,18 @@ def same(found: Any, expected: Any) -> bool:
         return (
             isinstance(found, list | tuple)
             and len(found) == len(expected)
-            and all(same(f, e) for f, e in zip(found, expected, strict=True))
+            and all(equal_json(f, e) for f, e in zip(found, expected, strict=True))
         )
     if isinstance(expected, Mapping):
         return (
             isinstance(found, Mapping)
             and set(found) == set(expected)
-            and all(same(found[key], value) for key, value in expected.items())
+            and all(equal_json(found[key], value) for key, value in expected.items())
         )
     kinds = (int, float) if isinstance(expected, float) else type(expected)
     return isinstance(found, kinds) and bool(found == expected)
 
 
-def identical(one: Any, other: Any) -> bool:
+def equal_json_strict(one: Any, other: Any) -> bool:
     """Equal in value and in JSON type both ways: what has one writer has one form, so 256 is not 256.0 either."""
-    return same(one, other) and same(other, one)
+    return equal_json(one, other) and equal_json(other, one)

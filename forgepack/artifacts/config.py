@@ -26,7 +26,7 @@ from forgepack.artifacts.config_defaults import (
 )
 from forgepack.artifacts.files import read_bounded
 from forgepack.canonical import parse_object, sha256_hex
-from forgepack.equality import same
+from forgepack.equality import equal_json
 from forgepack.errors import CorruptError, ForgepackError
 from forgepack.geometry import Geometry
 
@@ -149,7 +149,7 @@ class DrafterConfig:
 
     def _rope_faults(self, geometry: Geometry) -> Iterator[ConfigFault]:
         rope, theta = self.raw.get("rope_parameters"), rope_theta(self.raw)
-        if not same(theta, float(geometry.rope_theta)):
+        if not equal_json(theta, float(geometry.rope_theta)):
             yield _fault("rope_parameters.rope_theta", geometry.rope_theta, theta, "value")
         yield from (one for one in _conflicts_inside(self.raw) if "rope" in one.path)
         if rope is not None and not isinstance(rope, Mapping):
@@ -164,7 +164,7 @@ class DrafterConfig:
         known = {*_TOP, *INERT, *NEUTRAL, *_ELSEWHERE}
         for key in sorted(self.raw):
             value = self.raw[key]
-            if key in NEUTRAL and not any(same(value, v) for v in NEUTRAL[key]):
+            if key in NEUTRAL and not any(equal_json(value, v) for v in NEUTRAL[key]):
                 code = "dtype" if key in ("dtype", "torch_dtype") else "unimplemented"
                 yield _fault(key, NEUTRAL[key][0], value, code)
             elif key not in known:
@@ -179,13 +179,13 @@ def _compare(
         expected = list(expected) if isinstance(expected, tuple) else expected
         expected = float(expected) if key in _FLOATS else expected
         found = key_value_heads(raw) if key == "num_key_value_heads" else raw.get(key)
-        if not same(found, expected):
+        if not equal_json(found, expected):
             yield _fault(prefix + key, expected, found, "missing" if key not in raw else "value")
 
 
 def _agree(one: Any, other: Any) -> bool:
     """Whether two statements are one: 10000000 and 1e7 are one number, true and 1 are not."""
-    return same(one, other) or same(other, one)
+    return equal_json(one, other) or equal_json(other, one)
 
 
 def _fault(path: str, expected: Any, found: Any, code: str, other: str = "") -> ConfigFault:

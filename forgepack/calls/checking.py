@@ -187,8 +187,8 @@ def verify_published(
         plain=plain,
         depth=depth_of(depth),
         strict=strict,
-        terms=accepting.terms,
-        given=accepting.given,
+        policy=accepting.policy,
+        extra_files=accepting.extra_files,
         named=accepting.named,
     )
     report = published.verify_published(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forgepack.cli.common import (
+    console_of,
     echo_json,
     force_option,
     json_option,
     profile_option,
-    talk_of,
     target_options,
     verdict_json,
 )
@@ -76,14 +76,14 @@ def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     from forgepack.release.attest.files import AttestationPlace, attestation_bytes, open_attest_inputs
     from forgepack.release.attest.make import attest as make
 
-    talk, profile = talk_of(ctx), load_profile(profile_name)
+    console, profile = console_of(ctx), load_profile(profile_name)
     sources = _sources(options)
     place = AttestationPlace(
         sources=sources, out=options["out"], inputs=named_inputs(ctx, "out"), force=options["force"]
     )
     place.check()
     inputs = open_attest_inputs(sources, options["evidence"], profile, Depth[options["depth"].upper()])
-    result = make(inputs, progress=talk.detail)
+    result = make(inputs, progress=console.detail)
     if result.attestation is None:
         return _refuse(result, as_json=as_json)
     out, data = place.find(result), attestation_bytes(result)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from forgepack.cli.common import echo_json, force_option, json_option, profile_option, talk_of, target_options
+from forgepack.cli.common import console_of, echo_json, force_option, json_option, profile_option, target_options
 from forgepack.cli.config import CONFIG_FILE
 from forgepack.cli.origins import chosen_options
 from forgepack.cli.resources import target_parts
 from forgepack.cli.step_progress import StepProgress
 from forgepack.cli.variables import source_date
-from forgepack.cli.verify_terms import today
+from forgepack.cli.verify_policy import today
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
@@ -89,7 +89,7 @@ def build(
 
     Waivers and attestations that a recipe names are inputs like all others: by digest in the lock, and in the report.
     """
-    talk, profile = talk_of(ctx), load_profile(profile_name)
+    console, profile = console_of(ctx), load_profile(profile_name)
     config: Path | None = ctx.meta.get("forgepack.config")
     recipe = _read_recipe(ctx, profile, options, config)
     from forgepack.release.recipe.build import World, build_release
@@ -97,7 +97,7 @@ def build(
     from forgepack.render import render_report
 
     lock = (config.parent if config is not None else Path()) / LOCK_FILE
-    with StepProgress(talk) as progress:
+    with StepProgress(console) as progress:
         world = World(
             settings=_settings(_step(ctx, "fetch", "--out", str(recipe.checkpoint)).params),
             effects=_effects(progress),
@@ -112,7 +112,7 @@ def build(
         click.echo("\n".join(result_lines(result, recipe)))
     if result.refused and result.report is not None:
         sys.stdout.flush()
-        talk.say(render_report(result.report, "text").decode())
+        console.say(render_report(result.report, "text").decode())
         return result.report.exit_code
     return 0
 

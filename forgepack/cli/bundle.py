@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forgepack.cli.common import (
+    console_of,
     echo_json,
     force_option,
     json_option,
     profile_option,
-    talk_of,
     target_options,
     verdict_json,
 )
@@ -68,15 +68,15 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     """
     from forgepack.release.bundle.inventory import take_inventory
 
-    talk, profile = talk_of(ctx), load_profile(profile_name)
+    console, profile = console_of(ctx), load_profile(profile_name)
     inputs = _inputs(options, profile)
-    replaced = check_out(ctx, talk)
+    replaced = check_out(ctx, console)
     if options["dry_run"]:
         _show_plan(take_inventory(inputs), options["out"], replaced, as_json=as_json)
         return
     from forgepack.release.bundle.make import make_bundle
 
-    with StepProgress(talk) as progress:
+    with StepProgress(console) as progress:
         result = make_bundle(
             inputs,
             options["out"],
@@ -86,9 +86,9 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
             listener=lambda now: progress.advance(now.step, now.done, now.total, now.path),
         )
     for path in result.left_behind:
-        talk.say(f"note: left behind, not a file of a release's model: {path}")
+        console.say(f"note: left behind, not a file of a release's model: {path}")
     for check in result.report.failed("warning"):
-        talk.say(f"warning: {check.id}: not so: {check.title} ({check.findings[0].where})")
+        console.say(f"warning: {check.id}: not so: {check.title} ({check.findings[0].where})")
     if as_json:
         echo_json(result_json(result))
     else:

@@ -1,4 +1,4 @@
-"""What every command shares: options, talk on stderr, JSON on stdout."""
+"""What every command shares: options, messages on stderr, JSON on stdout."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from forgepack.verify.report import Report
 
 __all__ = [
+    "Console",
     "NumberRange",
-    "Talk",
+    "console_of",
     "echo_json",
     "echo_text",
     "escape",
@@ -29,7 +30,6 @@ __all__ = [
     "json_option",
     "offer",
     "profile_option",
-    "talk_of",
     "target_options",
     "verdict_json",
 ]
@@ -38,7 +38,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(slots=True)
-class Talk:
+class Console:
     """Messages for people, on stderr; ``quiet`` drops all but errors."""
 
     quiet: bool = False
@@ -78,18 +78,18 @@ class NumberRange(click.FloatRange):
         return number
 
 
-def talk_of(ctx: click.Context) -> Talk:
-    """Return the Talk of the running command line."""
+def console_of(ctx: click.Context) -> Console:
+    """Return the Console of the running command line."""
     root = ctx.find_root()
-    return root.obj if isinstance(root.obj, Talk) else Talk()
+    return root.obj if isinstance(root.obj, Console) else Console()
 
 
-def with_talk_options(command: click.Command) -> click.Command:
+def with_console_options(command: click.Command) -> click.Command:
     """Let -q and -v also stand after the command's name, where people write them."""
 
     def note(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         if value and param.name is not None:
-            setattr(talk_of(ctx), param.name, True)
+            setattr(console_of(ctx), param.name, True)
 
     if not any(param.name == "quiet" for param in command.params):
         for flags, text in (

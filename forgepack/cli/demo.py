@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forgepack.cli.common import Talk, echo_json, escape, json_option, talk_of
+from forgepack.cli.common import Console, console_of, echo_json, escape, json_option
 
 if TYPE_CHECKING:
     from forgepack.miniature.demo import Observer
@@ -53,8 +53,8 @@ def demo(ctx: click.Context, *, work: Path | None, files: Path | None, threads: 
     from forgepack.cli.demo_display import LiveObserver, PlainObserver, result_tables
     from forgepack.miniature.demo import run_demo
 
-    talk = talk_of(ctx)
-    observer: Observer = LiveObserver() if talk.live else PlainObserver(talk)
+    console = console_of(ctx)
+    observer: Observer = LiveObserver() if console.live else PlainObserver(console)
     with _folder(work) as folder:
         result = run_demo(folder, observer=observer, clock=time.monotonic, threads=threads)
     if isinstance(observer, LiveObserver):
@@ -65,7 +65,7 @@ def demo(ctx: click.Context, *, work: Path | None, files: Path | None, threads: 
         result_tables(result)
     if result.error is not None:
         raise result.error
-    _closing(talk, work)
+    _closing(console, work)
 
 
 def _copy_files(out: Path, work: Path | None) -> None:
@@ -83,9 +83,9 @@ def _copy_files(out: Path, work: Path | None) -> None:
     click.echo("\n".join(f"{escape(str(out / name))}  {text}" for name, text in _CONTENTS.items()))
 
 
-def _closing(talk: Talk, work: Path | None) -> None:
+def _closing(console: Console, work: Path | None) -> None:
     if work is not None:
-        talk.say(f"everything that was built lies in {work}")
+        console.say(f"everything that was built lies in {work}")
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from rich import console as terminal
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Console
 from forgepack.escaping import escape
 from forgepack.miniature.demo import DemoResult
 from forgepack.miniature.stages import STAGES
@@ -19,19 +19,19 @@ _MARKS = {True: Text("ok", style="green"), False: Text("failed", style="bold red
 class PlainObserver:
     """One line a stage, for pipes and logs."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, console: Console) -> None:
+        self._console = console
 
     def begin(self, stage: str) -> None:
         """Say nothing: the stage's end is one line."""
 
     def note(self, stage: str, text: str) -> None:
         """Tell details when verbose."""
-        self._talk.detail(f"{stage}: {text}")
+        self._console.detail(f"{stage}: {text}")
 
     def end(self, stage: str, *, ok: bool, seconds: float, summary: str) -> None:
         """Print the stage's line."""
-        self._talk.say(f"{stage:<9} {'ok' if ok else 'FAILED':<6} {seconds:5.1f} s  {summary}")
+        self._console.say(f"{stage:<9} {'ok' if ok else 'FAILED':<6} {seconds:5.1f} s  {summary}")
 
 
 class LiveObserver:
@@ -39,7 +39,7 @@ class LiveObserver:
 
     def __init__(self) -> None:
         self._rows: dict[str, tuple[object, str, str]] = {name: ("", "", "") for name, _ in STAGES}
-        self._live = Live(self._table(), console=Console(stderr=True), refresh_per_second=8)
+        self._live = Live(self._table(), console=terminal.Console(stderr=True), refresh_per_second=8)
         self._live.start()
 
     def begin(self, stage: str) -> None:
@@ -73,9 +73,9 @@ class LiveObserver:
         return table
 
 
-def result_tables(result: DemoResult, console: Console | None = None) -> None:
+def result_tables(result: DemoResult, console: terminal.Console | None = None) -> None:
     """Print the two tables of the result on stdout: who was refused by what, and what replay measured."""
-    console = console or Console()
+    console = console or terminal.Console()
     refused = Table(title="sabotaged pairs", title_justify="left")
     for column in ("sabotage", "what was done", "verdict", "rules"):
         refused.add_column(column)

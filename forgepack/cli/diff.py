@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from forgepack.cli.common import echo_json, json_option, offer, talk_of
+from forgepack.cli.common import console_of, echo_json, json_option, offer
 from forgepack.profile import load_profile, profile_names
 
 _PATH = click.Path(path_type=Path)
@@ -42,5 +42,5 @@ def diff(
     if as_json:
         echo_json(diff_json(found))
     else:
-        click.echo("\n".join(diff_lines(found, verbose=talk_of(ctx).verbose)))
+        click.echo("\n".join(diff_lines(found, verbose=console_of(ctx).verbose)))
     return found.exit_code

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forgepack.cli.common import (
-    Talk,
+    Console,
+    console_of,
     echo_json,
     force_option,
     json_option,
     profile_option,
-    talk_of,
     target_options,
 )
 from forgepack.cli.outputs import check_out, replaced_json
@@ -54,17 +54,17 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
 
     SOURCE_DATE_EPOCH sets the asset's creation date, which is fixed otherwise.
     """
-    talk = talk_of(ctx)
+    console = console_of(ctx)
     profile = load_profile(profile_name)
-    replaced = check_out(ctx, talk)
-    inputs = _open_inputs(talk, profile, options)
+    replaced = check_out(ctx, console)
+    inputs = _open_inputs(console, profile, options)
     if options["dry_run"]:
-        _show_plan(talk, profile, inputs, out=options["out"], replaced=replaced, as_json=as_json)
+        _show_plan(console, profile, inputs, out=options["out"], replaced=replaced, as_json=as_json)
         return
     from forgepack.coreai_backend.asset_writer import FIXED_DATE
     from forgepack.emit.package import emit_package
 
-    with _listening(talk) as report:
+    with _listening(console) as report:
         result = emit_package(
             inputs,
             options["out"],
@@ -74,16 +74,16 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
             report=report,
         )
     for line in result.warnings:
-        talk.say(f"warning: {line}")
+        console.say(f"warning: {line}")
     for role, lost in result.narrowed.items():
-        talk.say(f"note: {role}: {lost.changed} values too small for float16 were rounded, {lost.zeroed} became 0")
+        console.say(f"note: {role}: {lost.changed} values too small for float16 were rounded, {lost.zeroed} became 0")
     if as_json:
         echo_json(result_json(result))
     else:
         click.echo("\n".join(result_lines(result)))
 
 
-def _open_inputs(talk: Talk, profile: Profile, options: dict[str, Any]) -> EmitInputs:
+def _open_inputs(console: Console, profile: Profile, options: dict[str, Any]) -> EmitInputs:
     """Judge and read the inputs; what is only warned of is said."""
     from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 
@@ -96,21 +96,21 @@ def _open_inputs(talk: Talk, profile: Profile, options: dict[str, Any]) -> EmitI
     )
     inputs, report = open_inputs(paths, options["out"], profile)
     for line in warnings_of(report):
-        talk.say(line)
+        console.say(line)
     return inputs
 
 
 @contextmanager
-def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
+def _listening(console: Console) -> Iterator[Callable[[Progress], None]]:
     """Yield a listener: a live bar that names the step on a terminal, one plain line a step elsewhere."""
-    if not talk.live:
+    if not console.live:
         last = ""
 
         def say(progress: Progress) -> None:
             nonlocal last
             if progress.step != last:
                 last = progress.step
-                talk.say(f"{progress.step} ...")
+                console.say(f"{progress.step} ...")
 
         yield say
         return
@@ -134,14 +134,14 @@ def _listening(talk: Talk) -> Iterator[Callable[[Progress], None]]:
 
 
 def _show_plan(
-    talk: Talk, profile: Profile, inputs: EmitInputs, *, out: Path, replaced: Replaced | None, as_json: bool
+    console: Console, profile: Profile, inputs: EmitInputs, *, out: Path, replaced: Replaced | None, as_json: bool
 ) -> None:
     from forgepack.emit.inputs import identify
     from forgepack.emit.package import plan_package
 
-    talk.say("check inputs ...")
+    console.say("check inputs ...")
     for line in identify(inputs, profile).warnings:
-        talk.say(f"warning: {line}")
+        console.say(f"warning: {line}")
     plan = plan_package(profile)
     free = free_bytes(out.parent)
     if as_json:

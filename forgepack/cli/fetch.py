@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from forgepack.cli.common import NumberRange, echo_json, force_option, json_option, profile_option, talk_of
+from forgepack.cli.common import NumberRange, console_of, echo_json, force_option, json_option, profile_option
 from forgepack.cli.fetch_progress import hub_effects
 from forgepack.disk.space import demand_space
 from forgepack.errors import UsageError
@@ -51,12 +51,12 @@ def fetch(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options:
 
     The token comes from HF_TOKEN or from `hf auth login`; HF_ENDPOINT and the usual proxy variables are honoured.
     """
-    talk = talk_of(ctx)
+    console = console_of(ctx)
     profile = load_profile(profile_name)
-    with hub_effects(talk) as effects:
+    with hub_effects(console) as effects:
         report = _run(profile, options, effects)
     for note in report.notes:
-        talk.say(f"note: {note}")
+        console.say(f"note: {note}")
     if as_json:
         echo_json(report_json(report))
     else:

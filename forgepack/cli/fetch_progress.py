@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Console
 from forgepack.escaping import escape
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ _VERBS = {
 
 
 @contextmanager
-def hub_effects(talk: Talk) -> Iterator[Effects]:
+def hub_effects(console: Console) -> Iterator[Effects]:
     """Yield effects whose progress goes to stderr: a live bar on a terminal, one plain line a phase elsewhere."""
     from forgepack.hub import Effects
 
-    with LiveProgress() if talk.live else PlainProgress(talk) as progress:
+    with LiveProgress() if console.live else PlainProgress(console) as progress:
         yield Effects(sleep=time.sleep, clock=time.monotonic, report=progress)
 
 
@@ -40,8 +40,8 @@ def _retry_line(path: str, note: str) -> str:
 class PlainProgress:
     """Says each phase of each file once, and every retry."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._last: tuple[str, str] | None = None
 
     def __enter__(self) -> Self:
@@ -53,13 +53,13 @@ class PlainProgress:
     def __call__(self, progress: Progress) -> None:
         """Take one moment of the work."""
         if progress.phase == "retry":
-            self._talk.say(_retry_line(progress.path, progress.note))
+            self._console.say(_retry_line(progress.path, progress.note))
             return
         if self._last == (progress.phase, progress.path):
             return
         self._last = (progress.phase, progress.path)
         size = f" ({progress.total:,} bytes)" if progress.total else ""
-        self._talk.say(f"fetch: {_VERBS[progress.phase]} {progress.path}".rstrip() + size)
+        self._console.say(f"fetch: {_VERBS[progress.phase]} {progress.path}".rstrip() + size)
 
 
 class LiveProgress:

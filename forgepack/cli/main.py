@@ -12,10 +12,10 @@ from pathlib import Path
 import click
 
 from forgepack import __version__
-from forgepack.cli.common import Talk, with_talk_options
+from forgepack.cli.common import Console, with_console_options
 from forgepack.cli.examples import with_examples
 from forgepack.cli.next_step import next_step, usage_error
-from forgepack.cli.outcome import drop_stdout, let_talk_fail, machine_error, open_standard_streams, use_utf8
+from forgepack.cli.outcome import drop_stdout, let_console_fail, machine_error, open_standard_streams, use_utf8
 from forgepack.cli.variables import with_program_variables, with_variables
 from forgepack.closest import did_you_mean
 from forgepack.errors import ForgepackError, InternalError, UsageError
@@ -77,7 +77,7 @@ class LazyGroup(click.Group):
         module, _ = COMMANDS[cmd_name]
         command = getattr(importlib.import_module(f"forgepack.cli.{module}"), module)
         assert isinstance(command, click.Command)
-        return with_examples(with_variables(with_talk_options(command), cmd_name))
+        return with_examples(with_variables(with_console_options(command), cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, without importing them."""
@@ -94,10 +94,10 @@ class LazyGroup(click.Group):
             raise UsageError("no such command", found=name, hint=hint)
         if name in COMMANDS and not HELP & set(args) and not ctx.resilient_parsing:
             quiet = bool(ctx.params.get("quiet") or QUIET & set(args))  # also after the name: it is not read yet
-            self._configure(ctx, name, Talk(quiet=quiet, verbose=bool(ctx.params.get("verbose"))))
+            self._configure(ctx, name, Console(quiet=quiet, verbose=bool(ctx.params.get("verbose"))))
         return super().resolve_command(ctx, args)
 
-    def _configure(self, ctx: click.Context, name: str, talk: Talk) -> None:
+    def _configure(self, ctx: click.Context, name: str, console: Console) -> None:
         """Take the defaults of options from the configuration file, and tell of variables that nothing reads."""
         from forgepack.cli.config import load_config, refuse_weaker
         from forgepack.cli.settable import reads_file
@@ -112,7 +112,7 @@ class LazyGroup(click.Group):
         involved = STEPS.get(name, (name,))
         refuse_variables(involved, find)
         for variable, close in unknown_variables(COMMANDS, find):
-            talk.say(f"note: no option reads {variable}" + (f": did you mean {close}?" if close else ""))
+            console.say(f"note: no option reads {variable}" + (f": did you mean {close}?" if close else ""))
         if not ctx.params.get("isolated"):
             config = load_config(ctx.params.get("config"), COMMANDS, find)
             refuse_weaker(config, involved, find)
@@ -120,7 +120,7 @@ class LazyGroup(click.Group):
             ctx.meta["forgepack.config"] = config.path
             ctx.meta["forgepack.keys"] = config.keys
             if config.path is not None:
-                talk.detail(f"defaults from {config.path}")
+                console.detail(f"defaults from {config.path}")
 
 
 # Commands that take the options of others.
@@ -158,7 +158,7 @@ def forgepack(ctx: click.Context, *, quiet: bool, verbose: bool, config: Path | 
         raise UsageError(
             "--isolated reads no configuration", found=f"--config {config}", hint="leave one of them out"
         )
-    ctx.obj = Talk(quiet=quiet, verbose=verbose)
+    ctx.obj = Console(quiet=quiet, verbose=verbose)
 
 
 with_program_variables(forgepack)
@@ -225,7 +225,7 @@ def _invoke(args: list[str]) -> int:
 
 def _told(err: ForgepackError, command: str | None) -> int:
     err.hint = next_step(err, command)
-    Talk().error(err)
+    Console().error(err)
     return err.exit_code
 
 
@@ -241,5 +241,5 @@ def _internal(err: BaseException) -> int:
 def entry() -> None:
     """Console script."""
     use_utf8()
-    let_talk_fail()
+    let_console_fail()
     sys.exit(run())

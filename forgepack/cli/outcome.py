@@ -68,7 +68,7 @@ def open_standard_streams() -> None:
     """Open what of stdin, stdout and stderr was closed, and let the others take any text.
 
     Else the next file that is opened would get such a stream's number, and be written to. What is written to a
-    stdout that was closed fails as it does on a pipe without a reader; talk on stderr is dropped.
+    stdout that was closed fails as it does on a pipe without a reader; messages on stderr are dropped.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
@@ -83,7 +83,7 @@ def open_standard_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-class _Talk(io.FileIO):
+class _Console(io.FileIO):
     """Standard error whose writes never fail: what its disk or reader refuses is dropped, and the code stays."""
 
     def write(self, data: Any, /) -> int:
@@ -94,10 +94,10 @@ class _Talk(io.FileIO):
             return len(data)
 
 
-def let_talk_fail() -> None:
+def let_console_fail() -> None:
     """Let a stderr that can't be written (a full disk, ``ulimit -f``, a reader that has gone) change no exit code."""
     if sys.stderr is not None:
-        binary = io.BufferedWriter(_Talk(2, "w", closefd=False))
+        binary = io.BufferedWriter(_Console(2, "w", closefd=False))
         sys.stderr = io.TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Console
 from forgepack.disk.places import Replaced, check_file, check_folder
 
 
@@ -32,12 +32,12 @@ def _paths(value: object) -> Iterator[Path]:
             yield one
 
 
-def check_out(ctx: click.Context, talk: Talk, *, name: str = "out") -> Replaced | None:
+def check_out(ctx: click.Context, console: Console, *, name: str = "out") -> Replaced | None:
     """Refuse a folder that may not be written, and say what it replaces; the same in a dry run."""
     inputs = named_inputs(ctx, name)
     replaced = check_folder(ctx.params[name], force=ctx.params["force"], inputs=inputs, exact=True)
     if replaced is not None:
-        talk.say(f"note: {replaced.text}")
+        console.say(f"note: {replaced.text}")
     return replaced
 
 

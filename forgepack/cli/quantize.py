@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from forgepack.cli.common import (
+    Console,
     NumberRange,
-    Talk,
+    console_of,
     echo_json,
     force_option,
     json_option,
     profile_option,
-    talk_of,
     target_options,
 )
 from forgepack.cli.outputs import check_out, replaced_json
@@ -68,16 +68,16 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
     A run that was killed goes on from its last finished matrix when the same command runs again. The result does
     not depend on --threads.
     """
-    talk, profile = talk_of(ctx), load_profile(profile_name)
-    replaced = check_out(ctx, talk)
+    console, profile = console_of(ctx), load_profile(profile_name)
+    replaced = check_out(ctx, console)
     sources = _open_sources(options, profile)
     for traces in filter(None, (sources.traces, sources.held_out)):
         if traces.identity is None:
-            talk.say(f"note: {traces.path} carries no identity: taken as unbound")
+            console.say(f"note: {traces.path} carries no identity: taken as unbound")
     if options["dry_run"]:
         _show_plan(sources, options, profile, replaced=replaced, as_json=as_json)
         return
-    result = _run(sources, options, profile, talk)
+    result = _run(sources, options, profile, console)
     if as_json:
         echo_json(result.report)
     else:
@@ -96,11 +96,11 @@ def _open_sources(options: dict[str, Any], profile: Profile) -> Sources:
     return open_sources(paths, profile, hashed=not options["dry_run"])
 
 
-def _run(sources: Sources, options: dict[str, Any], profile: Profile, talk: Talk) -> QuantizeResult:
+def _run(sources: Sources, options: dict[str, Any], profile: Profile, console: Console) -> QuantizeResult:
     from forgepack.cli.quantize_progress import listening
     from forgepack.quantize.run import quantize as run
 
-    with listening(talk, clock=time.monotonic) as progress:
+    with listening(console, clock=time.monotonic) as progress:
         return run(sources, options["out"], profile=profile, options=_chosen(options), progress=progress)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Console
 from forgepack.escaping import escape
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Pace:
 
 
 @contextmanager
-def listening(talk: Talk, *, clock: Clock) -> Iterator[Callable[[Progress], None]]:
+def listening(console: Console, *, clock: Clock) -> Iterator[Callable[[Progress], None]]:
     """Yield a listener: a live bar on a terminal, one line a matrix elsewhere when verbose."""
     pace = Pace(clock)
-    if talk.live:
+    if console.live:
         with live_bar(pace, clock=clock) as show:
             yield show
         return
@@ -59,9 +59,9 @@ def listening(talk: Talk, *, clock: Clock) -> Iterator[Callable[[Progress], None
     def say(now: Progress) -> None:
         pace.note(now.operations, now.operations_total)
         kept = " (from an earlier run)" if now.resumed else ""
-        talk.detail(f"quantize: {now.done}/{now.total} {now.name}{kept}, {pace.rate}, {pace.left}")
+        console.detail(f"quantize: {now.done}/{now.total} {now.name}{kept}, {pace.rate}, {pace.left}")
 
-    talk.say("quantize: calibrating and rounding, layer by layer")
+    console.say("quantize: calibrating and rounding, layer by layer")
     yield say
 
 

@@ -10,11 +10,11 @@ import click
 from forgepack.canonical import dump_canonical
 from forgepack.cli.common import (
     NumberRange,
+    console_of,
     echo_json,
     force_option,
     json_option,
     profile_option,
-    talk_of,
     target_options,
 )
 from forgepack.cli.outputs import check_out_file
@@ -59,12 +59,12 @@ def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     Agreement is the share of blocks, on the reference's schedule, whose drafts all equal the reference's: it sees
     faults that acceptance is blind to.
     """
-    talk, profile = talk_of(ctx), load_profile(profile_name)
+    console, profile = console_of(ctx), load_profile(profile_name)
     request = _request(options)
     _check(ctx, request)
     from forgepack.release.replay.request import run_replay
 
-    report = run_replay(request, profile, say=talk.say)
+    report = run_replay(request, profile, say=console.say)
     if options["report"] is not None:
         write_output(options["report"], dump_canonical(report))
     if options["plot"] is not None:
@@ -76,7 +76,7 @@ def replay(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     else:
         from forgepack.render.replay_text import replay_lines
 
-        click.echo("\n".join(replay_lines(report, sequences=talk.verbose)))
+        click.echo("\n".join(replay_lines(report, sequences=console.verbose)))
 
 
 def _request(options: dict[str, Any]) -> ReplayRequest:

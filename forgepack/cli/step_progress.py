@@ -5,21 +5,21 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Console
 from forgepack.escaping import escape
 
 
 class StepProgress:
     """Says what a step is at, and shows how far it is where a live display may be drawn."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._bars: Any = None
         self._task: Any = None
         self._step = ""
 
     def __enter__(self) -> Self:
-        if self._talk.live:
+        if self._console.live:
             from rich import progress as bars
             from rich.console import Console
 
@@ -46,7 +46,7 @@ class StepProgress:
         """Print one line."""
         if self._bars is None:
             self._step = step  # its first line is told
-            self._talk.say(f"{step}: {text}")
+            self._console.say(f"{step}: {text}")
         else:
             self._bars.console.print(f"{step}: {escape(text)}", markup=False, highlight=False)
 
@@ -55,7 +55,7 @@ class StepProgress:
         if step != self._step:
             self._step = step
             if self._bars is None:
-                self._talk.say(f"{step} ...")
+                self._console.say(f"{step} ...")
             elif self._task is not None:
                 self._bars.remove_task(self._task)
             self._task = None if self._bars is None else self._bars.add_task("", total=None, step=step, name="")

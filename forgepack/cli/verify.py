@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from forgepack.cli.common import NumberRange, Talk, force_option, profile_option, talk_of, target_options
+from forgepack.cli.common import Console, NumberRange, console_of, force_option, profile_option, target_options
 from forgepack.cli.origins import chosen_options
 from forgepack.cli.outputs import named_inputs
 from forgepack.cli.reports import NamedReport, open_reports
-from forgepack.cli.verify_terms import read_accepting, terms_options
+from forgepack.cli.verify_policy import policy_options, read_accepting
 from forgepack.disk.outputs import write_output
 from forgepack.errors import UsageError
 from forgepack.profile import Profile, load_profile
@@ -63,7 +63,7 @@ FOLDER = click.Path(path_type=Path)
 @click.option("--strict", is_flag=True, help="Let warnings refuse, too.")
 @click.option("--whole", is_flag=True, help="Refuse --select: a gate wants a verdict on the whole.")
 @force_option(help="Replace any regular file at --report, not only an older report of its form.")
-@terms_options
+@policy_options
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
 @click.option(
     "--timeout",
@@ -93,7 +93,7 @@ def verify(
     What is accepted stays visible in every report. Waivers, baselines, --ignore and --exit-zero never touch the rules
     that prove the pair and its bytes: forgepack explain RULE says which those are.
     """
-    talk = talk_of(ctx)
+    console = console_of(ctx)
     inputs = named_inputs(ctx)
     outputs = open_reports(reports, force=options["force"], inputs=inputs)
     profile = load_profile(profile_name)
@@ -101,23 +101,23 @@ def verify(
     if options.pop("whole") and options["select"]:
         what = "--whole asks for a verdict on the whole, and --select leaves rules out"
         raise UsageError(what, found=f"--select {','.join(options['select'])}", hint="leave one of them out")
-    accepting = read_accepting(options, talk)
+    accepting = read_accepting(options, console)
     if options["hub"] is not None:
         from forgepack.cli.verify_hub import verify_hub
 
-        report = verify_hub(profile, options, depth_given=_given(ctx, "depth"), accepting=accepting, talk=talk)
+        report = verify_hub(profile, options, depth_given=_given(ctx, "depth"), accepting=accepting, console=console)
     else:
-        report = _verify_folders(profile, options, outputs, accepting, talk)
+        report = _verify_folders(profile, options, outputs, accepting, console)
     report = replace(report, options=chosen_options(ctx))
     for one in outputs:
         write_output(one.path, render_report(report, one.form))
-    sys.stdout.buffer.write(render_report(report, format_name, verbose=talk.verbose))
+    sys.stdout.buffer.write(render_report(report, format_name, verbose=console.verbose))
     sys.stdout.buffer.flush()
     return report.exit_code
 
 
 def _verify_folders(
-    profile: Profile, options: dict[str, Any], outputs: Sequence[NamedReport], accepting: Accepting, talk: Talk
+    profile: Profile, options: dict[str, Any], outputs: Sequence[NamedReport], accepting: Accepting, console: Console
 ) -> Report:
     sources = _find_sources(options)
     for one in outputs:  # a part of the target may be outside its root
@@ -130,7 +130,7 @@ def _verify_folders(
         seconds=options["timeout"],
         blocks=options["blocks"],
     )
-    return verify_sources(sources, how, progress=talk.detail)
+    return verify_sources(sources, how, progress=console.detail)
 
 
 def _given(ctx: click.Context, name: str) -> bool:

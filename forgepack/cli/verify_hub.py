@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Console
 from forgepack.cli.fetch_progress import hub_effects
 from forgepack.hub import HubSettings
 from forgepack.profile import Profile
@@ -17,7 +17,7 @@ _LONGEST_WAIT = 30.0
 
 
 def verify_hub(
-    profile: Profile, options: dict[str, Any], *, depth_given: bool, accepting: Accepting, talk: Talk
+    profile: Profile, options: dict[str, Any], *, depth_given: bool, accepting: Accepting, console: Console
 ) -> Report:
     """Verify the release that --hub names; the default depth is the deepest that needs no weights."""
     settings = HubSettings(
@@ -30,9 +30,9 @@ def verify_hub(
         plain=options["plain"],
         depth=Depth[options["depth"].upper()] if depth_given else Depth.HASH,
         strict=options["strict"],
-        terms=accepting.terms,
-        given=accepting.given,
+        policy=accepting.policy,
+        extra_files=accepting.extra_files,
         named=accepting.named,
     )
-    with hub_effects(talk) as effects:
-        return verify_published(wanted, profile, settings=settings, effects=effects, progress=talk.detail)
+    with hub_effects(console) as effects:
+        return verify_published(wanted, profile, settings=settings, effects=effects, progress=console.detail)

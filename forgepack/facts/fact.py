@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgepack.equality import identical
+from forgepack.equality import equal_json_strict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,5 +58,5 @@ def differences(expected: Any, found: Any, path: str = "") -> Iterator[tuple[str
         for key in sorted({*expected, *found}):
             here = f"{path}.{key}" if path else key
             yield from differences(expected.get(key, ABSENT), found.get(key, ABSENT), here)
-    elif not identical(found, expected):
+    elif not equal_json_strict(found, expected):
         yield path, expected, found

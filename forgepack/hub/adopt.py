@@ -19,7 +19,6 @@ from forgepack.artifacts.lock import (
 )
 from forgepack.artifacts.locked import refuse_wrong_files
 from forgepack.errors import CorruptError, HubError, IdentityError, MissingError, UnreadableError, UsageError
-from forgepack.hub.bring import Job, bring_files, make_report, plan_files
 from forgepack.hub.client import Answer, HubFile
 from forgepack.hub.client_record import (
     ClientRecord,
@@ -27,8 +26,9 @@ from forgepack.hub.client_record import (
     refuse_other_bytes,
     refuse_other_source,
 )
+from forgepack.hub.download import Job, download_files, make_report, plan_files
 from forgepack.hub.fetch import check_out
-from forgepack.hub.part import HEAD_BYTES
+from forgepack.hub.partial_file import HEAD_BYTES
 from forgepack.hub.plan import check_pin
 from forgepack.hub.report import Action, Effects, FetchReport, FileReport, Progress, RetryPolicy
 from forgepack.hub.revision import check_revision
@@ -98,7 +98,7 @@ def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
     _old_lock(job, files)
     source = FolderSource(root=request.source)
     try:
-        return bring_files(job, wanted, source=source, effects=effects, policy=RetryPolicy(attempts=1))
+        return download_files(job, wanted, source=source, effects=effects, policy=RetryPolicy(attempts=1))
     except HubError as err:
         raise UnreadableError("the file changed while it was copied", where=err.where, code="changed") from err
 

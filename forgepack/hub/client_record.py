@@ -18,7 +18,7 @@ from forgepack.artifacts.lock import Evidence, is_commit
 from forgepack.canonical import parse_json
 from forgepack.errors import CorruptError, IdentityError, MissingError
 from forgepack.hub.client import HubFile
-from forgepack.hub.part import hash_content
+from forgepack.hub.partial_file import hash_content
 
 # Where huggingface_hub keeps its notes below a local folder, today and in its release 0.23.
 NOTES = (".cache/huggingface", ".huggingface")

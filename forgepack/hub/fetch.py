@@ -11,8 +11,8 @@ from forgepack.artifacts.locked import Difference, byte_differences, refuse_diff
 from forgepack.disk.failures import writing
 from forgepack.disk.places import check_ground, check_inputs
 from forgepack.errors import CorruptError, IdentityError, MissingError, OutputError, UsageError
-from forgepack.hub.bring import Job, bring_files, plan_files, verified_report
 from forgepack.hub.client import Answer, HubClient, HubFile, HubSettings
+from forgepack.hub.download import Job, download_files, plan_files, verified_report
 from forgepack.hub.plan import check_pin, check_record, select_files
 from forgepack.hub.report import Effects, FetchReport, Progress, RetryPolicy
 from forgepack.hub.retry import ask_again
@@ -82,7 +82,7 @@ def fetch_checkpoint(
         if request.dry_run:
             return plan_files(job, wanted, effects)
         source = PinnedSource(client=client, repo=profile.hub.repo, commit=commit)
-        return bring_files(job, wanted, source=source, effects=effects, policy=policy)
+        return download_files(job, wanted, source=source, effects=effects, policy=policy)
 
 
 def _tidy(request: FetchRequest) -> None:

@@ -13,7 +13,7 @@ from forgepack.artifacts.locked import refuse_wrong_files
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.errors import HubError, IdentityError, MissingError, OutputError, UsageError
 from forgepack.hub.client import HubFile
-from forgepack.hub.part import hash_content
+from forgepack.hub.partial_file import hash_content
 from forgepack.hub.report import Effects, Progress
 from forgepack.hub.staging import STAGING_NAME, part_name, replaceable
 from forgepack.profile import Profile

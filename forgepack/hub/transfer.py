@@ -13,7 +13,7 @@ from forgepack.disk.files import remove_file
 from forgepack.errors import HubError, IdentityError
 from forgepack.hub.client import Answer, HubFile
 from forgepack.hub.faults import RangeRefusedError, TransientHubError
-from forgepack.hub.part import HEAD_BYTES, Part
+from forgepack.hub.partial_file import HEAD_BYTES, PartialFile
 from forgepack.hub.report import Effects, Phase, Progress, RetryPolicy
 from forgepack.hub.retry import Patience
 from forgepack.profile import Profile
@@ -56,7 +56,7 @@ class Transfer:
         than one answer is taken once more in one piece before that: the splice may be at fault, not the hub.
         """
         self._received = 0
-        with Part(path, file) as part:
+        with PartialFile(path, file) as part:
             part.rehash(lambda _: self._tell("check", part))
             kept = part.size
             answers = self._fill(part)
@@ -74,7 +74,7 @@ class Transfer:
             part.flush()
             return Landed(sha256=part.content.sha256, received=self._received, kept=kept)
 
-    def _fill(self, part: Part) -> int:
+    def _fill(self, part: PartialFile) -> int:
         """Append until the part has the file's size; return the number of answers that brought bytes."""
         answers = 0
         patience = Patience(part.file.path, part.file.size, effects=self._effects, policy=self._policy)
@@ -89,7 +89,7 @@ class Transfer:
             answers += self._received > before
         return answers
 
-    def _take(self, part: Part) -> None:
+    def _take(self, part: PartialFile) -> None:
         """Append the bytes of one answer; TransientHubError if it ends early."""
         with self._source.open(part.file, part.size) as answer:
             if answer.start != part.size:
@@ -110,7 +110,7 @@ class Transfer:
                 code="hub-cut",
             )
 
-    def _pour(self, part: Part, answer: Answer) -> None:
+    def _pour(self, part: PartialFile, answer: Answer) -> None:
         started = window = self._effects.clock()
         window_bytes = taken = 0
         for chunk in answer.chunks:
@@ -131,7 +131,7 @@ class Transfer:
                     )
                 window, window_bytes = now, taken
 
-    def _refuse_length(self, part: Part, first: bytes, length: int) -> None:
+    def _refuse_length(self, part: PartialFile, first: bytes, length: int) -> None:
         """Raise for an answer whose length is not the file's, after a look at its ``first`` bytes."""
         part.head = part.head or first[:HEAD_BYTES]
         self._refuse_wrong_kind(part)
@@ -146,7 +146,7 @@ class Transfer:
             code="hub-short" if short else "hub-long",
         )
 
-    def _refuse_wrong_kind(self, part: Part) -> None:
+    def _refuse_wrong_kind(self, part: PartialFile) -> None:
         """Raise, and drop the part, if a page or a pointer came in the file's place."""
         kind = part.looks_like()
         code = {"an HTML page": "hub-html", "a Git LFS pointer": "hub-lfs-pointer"}.get(kind or "")
@@ -164,7 +164,7 @@ class Transfer:
             code=code,
         )
 
-    def _judge(self, part: Part) -> None:
+    def _judge(self, part: PartialFile) -> None:
         found = LockedFile(path=part.file.path, bytes=part.size, sha256=part.content.sha256)
         refuse_wrong_files([found], self._profile, where=part.file.path)
         if part.content.matches():
@@ -179,6 +179,6 @@ class Transfer:
             code="wrong-bytes",
         )
 
-    def _tell(self, phase: Phase, part: Part, rate: float = 0.0) -> None:
+    def _tell(self, phase: Phase, part: PartialFile, rate: float = 0.0) -> None:
         file = part.file
         self._effects.report(Progress(phase=phase, path=file.path, done=part.size, total=file.size, rate=rate))

@@ -1,7 +1,7 @@
 """The binding held against what is there: one finding for each leaf that differs.
 
 The binding is the sidecar's ``forgepack`` object; its record of the target is that of an attestation where one holds
-(``forgepack.verify.bond``). Rules ask for paths and never for whose statement it is.
+(``forgepack.verify.target_record``). Rules ask for paths and never for whose statement it is.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from forgepack.equality import equal_json_strict
 from forgepack.facts.fact import Fact, differences
-from forgepack.verify.compare import differing, identical, lookup
+from forgepack.verify.compare import differing, lookup
 from forgepack.verify.report import Finding
 from forgepack.verify.subject import Pair
 
@@ -20,7 +21,7 @@ def bound(pair: Pair, path: str) -> Any:
     part, _, rest = path.partition(".")
     if part != "target":
         return lookup(pair.binding.value, path)
-    target = pair.bond.value.target
+    target = pair.target_record.value.target
     return lookup(target, rest) if rest else target
 
 
@@ -29,14 +30,14 @@ def stated_at(pair: Pair, path: str) -> str:
     part, _, rest = path.partition(".")
     if part != "target":
         return pair.place(pair.layout.sidecar, f"forgepack.{path}")
-    place = pair.bond.value.place
+    place = pair.target_record.value.place
     return f"{place}.{rest}" if rest else place
 
 
 def against(pair: Pair, path: str, found: Any, where: str, *, subject: str = "") -> Iterator[Finding]:
     """Yield one finding when ``found``, which lies at ``where``, is not what the binding states at ``path``."""
     expected = bound(pair, path)
-    if not identical(found, expected):
+    if not equal_json_strict(found, expected):
         message = f"stated in {stated_at(pair, path)}"
         yield differing(subject or path, where, expected=expected, found=found, message=message)
 

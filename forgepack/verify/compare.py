@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from forgepack.equality import identical, same
 from forgepack.escaping import told_apart
 from forgepack.verify.report import Finding
 
-__all__ = ["differing", "identical", "lookup", "same", "shown"]
 _SHOWN = 200
 
 

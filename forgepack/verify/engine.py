@@ -20,11 +20,11 @@ from forgepack.errors import InputError, PlatformError
 from forgepack.verify.baseline import demand_same_subject
 from forgepack.verify.faults import finding_of
 from forgepack.verify.identities import identities
-from forgepack.verify.inputs import Input, UnavailableError, stops
+from forgepack.verify.inputs import Input, UnavailableError, aborts_verification
+from forgepack.verify.policy import AcceptanceRecord, Policy
 from forgepack.verify.report import Check, Depth, Failure, Finding, Narrowed, Report, Status, failure_of
 from forgepack.verify.rule import Rule, all_rules, owner_of
 from forgepack.verify.subject import Pair
-from forgepack.verify.terms import Ledger, Terms
 
 MAX_FINDINGS = 20
 MAX_MORE = 5000
@@ -34,17 +34,17 @@ THREADS = 4
 
 
 def verify(
-    pair: Pair, *, strict: bool = False, progress: Callable[[str], None] | None = None, terms: Terms | None = None
+    pair: Pair, *, strict: bool = False, progress: Callable[[str], None] | None = None, policy: Policy | None = None
 ) -> Report:
     """Evaluate the rules on ``pair`` at its depth and return the report; never raises for what an input holds.
 
-    ``progress`` is told each rule, one call at a time, from several threads. Raises UsageError where the terms'
+    ``progress`` is told each rule, one call at a time, from several threads. Raises UsageError where the policy'
     baseline is of another subject.
     """
-    pair.ledger = Ledger(terms)
-    selection = pair.ledger.terms.selection
-    if pair.ledger.terms.baseline is not None:
-        demand_same_subject(pair.ledger.terms.baseline, pair.profile, pair.sources.named)
+    pair.acceptance = AcceptanceRecord(policy)
+    selection = pair.acceptance.policy.selection
+    if pair.acceptance.policy.baseline is not None:
+        demand_same_subject(pair.acceptance.policy.baseline, pair.profile, pair.sources.named)
     ahead = selection.whole or any(one.depth > Depth.HASH for one in all_rules() if selection.holds(one))
     extra: list[Failure] = []
     telling = threading.Lock()
@@ -69,13 +69,13 @@ def _turn(one: Rule, pair: Pair) -> tuple[int, bool, int]:
     nothing as long as others can be evaluated that need no input which takes long to read; of those that do, the
     ones that judge bytes alone come last: all bytes take longest.
     """
-    waits = any(pair.input(name).depth > Depth.HEADER for name in (*one.needs, *one.over))
+    waits = any(pair.input(name).depth > Depth.HEADER for name in (*one.needs, *one.each_of))
     return one.phase, waits, -one.depth if waits else one.depth
 
 
 def _report(pair: Pair, checks: list[Check], extra: list[Failure], *, strict: bool) -> Report:
-    terms, inputs = pair.ledger.terms, identities(pair)
-    selection = terms.selection
+    policy, inputs = pair.acceptance.policy, identities(pair)
+    selection = policy.selection
     failures = {*pair.failures(unread=selection.whole), *extra}
     narrowed = Narrowed(select=selection.select, ignore=selection.ignore, kept=selection.kept())
     return Report(
@@ -87,22 +87,22 @@ def _report(pair: Pair, checks: list[Check], extra: list[Failure], *, strict: bo
         inputs=inputs,
         checks=_demanded(_grouped(checks)) if selection.select else _grouped(checks),
         failures=tuple(sorted(failures, key=lambda f: (f.exit_code, f.where, f.what))),
-        exit_zero=terms.exit_zero,
+        exit_zero=policy.exit_zero,
         narrowed=None if selection.whole else narrowed,
-        baseline=pair.ledger.baseline_result({one.role: one.digests for one in inputs}),
+        baseline=pair.acceptance.baseline_result({one.role: one.digests for one in inputs}),
     )
 
 
 def evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
     """Return the outcome of one rule; what kept it from finishing is added to ``extra``."""
-    if not pair.ledger.terms.selection.holds(one):
+    if not pair.acceptance.policy.selection.holds(one):
         return replace(_unknown(one, LEFT_OUT, required=False), selected=False)
     if one.depth > pair.depth:
         return _unknown(one, f"needs --depth {one.depth.label}", required=False)
     lost = next((source for name in one.needs if not (source := pair.input(name)).available), None)
     if lost is not None:
         return _blocked(one, lost, pair)
-    found = _Findings(one, pair.ledger)
+    found = _Findings(one, pair.acceptance)
     try:
         for finding in one.check(pair):
             found.add(finding)
@@ -110,21 +110,21 @@ def evaluate(one: Rule, pair: Pair, extra: list[Failure]) -> Check:
         if not found.count:
             return _blocked(one, err.source, pair)
     except (InputError, PlatformError) as err:
-        if stops(err):
+        if aborts_verification(err):
             extra.append(failure_of(err, pair.show(err.where or "")))
             return _unknown(one, err.what, required=True)
         found.add(finding_of(err, pair))
     if found.count == 0 and (unseen := _unseen(one, pair)) is not None:
         return _blocked(one, unseen, pair)
-    pair.ledger.evaluated.add(one.id)
+    pair.acceptance.evaluated.add(one.id)
     return found.outcome()
 
 
 class _Findings:
     """The findings of one rule: those that count first, of each kind the first twenty, and the number of all."""
 
-    def __init__(self, one: Rule, ledger: Ledger) -> None:
-        self.rule, self.ledger = one, ledger
+    def __init__(self, one: Rule, acceptance: AcceptanceRecord) -> None:
+        self.rule, self.acceptance = one, acceptance
         self.count = 0
         self._accepted: Counter[str] = Counter()
         self._counting: list[Finding] = []
@@ -132,7 +132,7 @@ class _Findings:
         self._more: list[str] = []
 
     def add(self, finding: Finding) -> None:
-        judged = self.ledger.judge(self.rule, finding)
+        judged = self.acceptance.judge(self.rule, finding)
         self.count += 1
         kept = self._counting if judged.accepted is None else self._others
         if judged.accepted is not None:
@@ -158,7 +158,7 @@ class _Findings:
 
 def _unseen(one: Rule, pair: Pair) -> Input[Any] | None:
     """Return an input that keeps a rule without findings from passing: one that is lost, or all that are absent."""
-    sources = [pair.input(name) for name in one.over]
+    sources = [pair.input(name) for name in one.each_of]
     lost = next((source for source in sources if not source.available and source.absent is None), None)
     if lost is not None:
         return lost
@@ -171,7 +171,7 @@ def _blocked(one: Rule, source: Input[Any], pair: Pair) -> Check:
         return _unknown(one, source.absent, required=False)
     first = source.roots[0]
     where = pair.show(first.where or "")
-    cause = None if stops(first) else owner_of(first.code)
+    cause = None if aborts_verification(first) else owner_of(first.code)
     reason = f"{where}: {first.what}" if where else first.what
     return _unknown(one, reason, required=True, cause=cause)
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from forgepack.artifacts.files import hash_file, only_line_ends_differ
 from forgepack.artifacts.tree import unsafe_reason
+from forgepack.equality import equal_json_strict
 from forgepack.errors import CorruptError
 from forgepack.facts.files import is_asset_metadata, metadata_record
 from forgepack.verify.binding import stated_at
-from forgepack.verify.compare import differing, identical
+from forgepack.verify.compare import differing
 from forgepack.verify.hashing import FileDigest
 from forgepack.verify.report import Finding
 from forgepack.verify.subject import Pair
@@ -34,7 +35,7 @@ def file_differences(pair: Pair, file: Path, path: str, record: Any) -> Iterator
     where = pair.place(file)
     if found is None:
         yield differing("file", where, expected=_short(record), found=_absence(file), message=message)
-    elif not identical(found, record):
+    elif not equal_json_strict(found, record):
         stated = record.get("sha256") if isinstance(record, Mapping) else None
         message = f"{line_ends(file, stated)}{message}"
         yield differing("file", where, expected=_short(record), found=_short(found), message=message)

@@ -27,13 +27,13 @@ def _accepting(pair: Pair) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the digests of the files that say what is accepted."""
     for attestation in pair.attestations.value if pair.attestations.available else ():
         yield attestation.name, {"sha256": attestation.sha256, "evidence_sha256": attestation.evidence["sha256"]}
-    for evidence in pair.sources.given.evidence:
+    for evidence in pair.sources.extra_files.evidence:
         yield evidence.name, {"sha256": evidence.sha256} if evidence.sha256 else {}
-    terms = pair.ledger.terms
-    if terms.waivers is not None:
-        yield "waivers", {"sha256": terms.waivers.sha256}
-    if terms.baseline is not None:
-        yield "baseline", {"sha256": terms.baseline.sha256}
+    policy = pair.acceptance.policy
+    if policy.waivers is not None:
+        yield "waivers", {"sha256": policy.waivers.sha256}
+    if policy.baseline is not None:
+        yield "baseline", {"sha256": policy.baseline.sha256}
 
 
 def _package(pair: Pair) -> Iterator[tuple[str, str]]:

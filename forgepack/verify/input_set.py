@@ -10,10 +10,10 @@ from forgepack.artifacts.safetensors_file import SafetensorsFile
 from forgepack.artifacts.tree import Entry, walk
 from forgepack.profile import Profile
 from forgepack.verify.inputs import Input, Parsed
+from forgepack.verify.policy import AcceptanceRecord
 from forgepack.verify.readers import read_header
 from forgepack.verify.report import Depth, Failure, failure_of
 from forgepack.verify.sources import Sources, guard_links
-from forgepack.verify.terms import Ledger
 
 T = TypeVar("T")
 Tree = tuple[Entry, ...]
@@ -22,14 +22,14 @@ Tree = tuple[Entry, ...]
 class InputSet:
     """Attributes that are inputs of ``sources`` under a profile; what is read is told by each input.
 
-    ``ledger`` holds the terms of the verification, and its account of waivers and known findings.
+    ``acceptance`` holds the policy of the verification, and its account of waivers and known findings.
     """
 
     def __init__(self, sources: Sources, profile: Profile, depth: Depth) -> None:
         self.sources = sources
         self.profile = profile
         self.depth = depth
-        self.ledger = Ledger()
+        self.acceptance = AcceptanceRecord()
 
     def inputs(self) -> tuple[Input[Any], ...]:
         """Return every input, in the order of their definition."""

@@ -27,7 +27,7 @@ class Parsed(Generic[T]):
     faults: tuple[ForgepackError, ...] = ()
 
 
-def stops(err: ForgepackError) -> bool:
+def aborts_verification(err: ForgepackError) -> bool:
     """Say whether an error keeps a verification from finishing instead of being a fault of the content."""
     return isinstance(err, UnreadableError | LimitError | PlatformError)
 
@@ -97,12 +97,12 @@ class Input(Generic[T]):
     @property
     def findings(self) -> tuple[ForgepackError, ...]:
         """Errors of this input that speak of its content."""
-        return tuple(err for err in self.faults if not stops(err))
+        return tuple(err for err in self.faults if not aborts_verification(err))
 
     @property
     def stoppers(self) -> tuple[ForgepackError, ...]:
         """Errors of this input that are no finding but keep the verification from finishing."""
-        return tuple(err for err in self.faults if stops(err))
+        return tuple(err for err in self.faults if aborts_verification(err))
 
     def settle(self) -> None:
         """Read the input now, if it was not read yet; what came of it is told by the other members."""

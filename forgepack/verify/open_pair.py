@@ -16,7 +16,6 @@ from forgepack.artifacts.trace_features import read_checked_traces
 from forgepack.artifacts.tree import content, walk
 from forgepack.profile import Profile
 from forgepack.verify import lineage
-from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE, choose_bond, emitted_head
 from forgepack.verify.fidelity import source_deviations
 from forgepack.verify.hashing import Digests, hash_files
 from forgepack.verify.head_package import run_head, wired_head, wiring
@@ -37,6 +36,7 @@ from forgepack.verify.report import Depth
 from forgepack.verify.run_package import execute
 from forgepack.verify.sources import Sources
 from forgepack.verify.subject import Pair
+from forgepack.verify.target_record import NO_ATTESTATION, NO_EVIDENCE, choose_target_record, emitted_head
 
 if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison
@@ -105,7 +105,7 @@ class OpenPair(Pair):
 
     def _add_given(self) -> None:
         """Declare attestations and evidence, and what the rules hold the target against."""
-        given = self.sources.given
+        given = self.sources.extra_files
         self.attestations = Input(
             "attestations",
             lambda: Parsed(
@@ -115,7 +115,7 @@ class OpenPair(Pair):
             absent=None if given.attestations else NO_ATTESTATION,
         )
         self.evidence = Input("evidence", lambda: given.evidence, absent=None if given.evidence else NO_EVIDENCE)
-        self.bond = Input("bond", lambda: choose_bond(self))
+        self.target_record = Input("target_record", lambda: choose_target_record(self))
         self.emitted_head = Input("emitted_head", lambda: emitted_head(self))
 
     def _digests(self) -> Parsed[Digests]:

@@ -58,7 +58,7 @@ class Rule:
     severity: Severity
     depth: Depth
     needs: tuple[str, ...]
-    over: tuple[str, ...]
+    each_of: tuple[str, ...]
     why: str
     remedy: str
     codes: tuple[str, ...]
@@ -94,7 +94,7 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
     severity: Severity = "error",
     depth: str = "header",
     needs: tuple[str, ...] = (),
-    over: tuple[str, ...] = (),
+    each_of: tuple[str, ...] = (),
     codes: tuple[str, ...] = (),
     after: tuple[str, ...] = (),
     waivable: bool | None = None,
@@ -115,7 +115,7 @@ def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
             severity=severity,
             depth=_DEPTHS[depth],
             needs=needs,
-            over=over,
+            each_of=each_of,
             why=why,
             remedy=remedy,
             codes=codes,

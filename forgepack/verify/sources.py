@@ -12,7 +12,7 @@ from forgepack.artifacts.files import read_error
 from forgepack.artifacts.target import TargetPaths, locate_target, not_a_release_root
 from forgepack.disk.places import interrupted
 from forgepack.errors import CorruptError, MissingError, UsageError
-from forgepack.verify.given import Given
+from forgepack.verify.extra_files import ExtraFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Sources:
     allow_links: bool = False
     bundle: Path | None = None
     plain: bool = False
-    given: Given = field(default_factory=Given)
+    extra_files: ExtraFiles = field(default_factory=ExtraFiles)
 
     def roots(self) -> dict[str, Path]:
         """Return role -> root of every part that is given."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bond:
+class TargetRecord:
     """The record of the target that holds, where it is stated, and the attestation that states it, if one does."""
 
     target: Any
@@ -76,7 +76,7 @@ class Pair(TargetInputs, SourceInputs):
     # attestations and evidence, and what the rules compare the target with
     attestations: Input[tuple[Attestation, ...]]
     evidence: Input[tuple[Evidence, ...]]
-    bond: Input[Bond]
+    target_record: Input[TargetRecord]
     emitted_head: Input[SafetensorsFile]
     digests: Input[Digests]
     # depth lineage

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from forgepack.artifacts.aimodel import stated_hash_digest
-from forgepack.verify.compare import identical
+from forgepack.equality import equal_json_strict
 from forgepack.verify.report import Severity
 from forgepack.verify.subject import Pair
 
@@ -152,14 +152,14 @@ def stated(documents: Mapping[str, Any], place: str) -> Any:
 
 def disagreements(documents: Mapping[str, Any], severity: Severity) -> Iterator[tuple[Twice, Any, Any]]:
     """Yield the pairs of a severity that differ, with what was expected and found at the second place."""
-    same_export = identical(*(stated(documents, f"sidecar.forgepack.{place}.export") for place in _EXPORTS))
+    same_export = equal_json_strict(*(stated(documents, f"sidecar.forgepack.{place}.export") for place in _EXPORTS))
     for one in STATED_TWICE:
         if one.severity != severity or (one.legal and not same_export):
             continue
         first, second = stated(documents, one.first), stated(documents, one.second)
         if first is None or second is None or (one.unless and stated(documents, one.unless) is not None):
             continue
-        if not identical(second, expected := one.turned(first)):
+        if not equal_json_strict(second, expected := one.turned(first)):
             yield one, expected, second
     if severity == "error":
         yield from _hash_files(documents)

@@ -31,7 +31,7 @@ def quantize(pair: Path, out: Path, *more: str, checkpoint: Path | None = None, 
 def test_quantize_writes_a_folder_and_says_its_errors(
     pair: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The outcome is on stdout, talk on stderr; the folder reads back."""
+    """The outcome is on stdout, messages on stderr; the folder reads back."""
     assert quantize(pair, tmp_path / "q") == 0
     out, err = capfd.readouterr()
     assert "held-out" in out

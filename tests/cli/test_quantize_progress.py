@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 import pytest
-from rich.console import Console
+from rich import console as terminal
 
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Console
 from forgepack.cli.quantize_progress import Pace, listening, live_bar
 from forgepack.quantize.progress import Progress
 
@@ -63,7 +63,7 @@ UP = "layers.0.mlp.up_proj.weight"
 def test_the_bar_shows_matrix_count_rate_and_times(following: str, expected: list[str]) -> None:
     """What is at work now, how many are finished, the rate, time gone and time left; hostile names are escaped."""
     clock, out = Clock(), io.StringIO()
-    console = Console(file=out, force_terminal=True, width=140, color_system=None)
+    console = terminal.Console(file=out, force_terminal=True, width=140, color_system=None)
     with live_bar(Pace(clock), clock=clock, console=console) as show:
         clock.now += 50
         show(event(10, 2.5e11, following=following))
@@ -74,7 +74,7 @@ def test_the_bar_shows_matrix_count_rate_and_times(following: str, expected: lis
 def test_lines_of_a_verbose_run(capsys: pytest.CaptureFixture[str]) -> None:
     """Where nothing can be drawn, -v prints one line a matrix with the same figures."""
     clock = Clock()
-    with listening(Talk(verbose=True), clock=clock) as listen:
+    with listening(Console(verbose=True), clock=clock) as listen:
         clock.now += 50
         listen(event(10, 2.5e11))
     lines = capsys.readouterr().err.splitlines()

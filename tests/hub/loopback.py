@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from forgepack.miniature.server import Handler, Reply, Request, Server, close
 from tests.hub.loopback_routes import route, stored
-from tests.hub.loopback_shelf import Content, ServedRepo, Shelf
+from tests.hub.served_repos import Content, ServedRepo, ServedRepos
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,11 +50,11 @@ class LoopbackHub:
         self.log: list[Request] = []
         self._faults: list[Fault] = []
         self._guard = threading.Lock()
-        self._server = _Server(lambda request: route(self.shelf, request), self.take)
-        self._storage = _Server(lambda request: stored(self.shelf, request), self.take) if storage else None
+        self._server = _Server(lambda request: route(self.repos, request), self.take)
+        self._storage = _Server(lambda request: stored(self.repos, request), self.take) if storage else None
         self.url = self._server.url + prefix
         storage_url = self._storage.url if self._storage else None
-        self.shelf = Shelf(url=self.url, storage_url=storage_url, page=page, prefix=prefix)
+        self.repos = ServedRepos(url=self.url, storage_url=storage_url, page=page, prefix=prefix)
 
     @classmethod
     def serve(cls, content: Mapping[str, Mapping[str, Content]], *, storage: bool = False) -> Self:
@@ -67,7 +67,7 @@ class LoopbackHub:
 
     def add(self, repo: str, commit: str, files: Content) -> ServedRepo:
         """Add a commit and move ``main`` to it."""
-        return self.shelf.add(repo, commit, files)
+        return self.repos.add(repo, commit, files)
 
     def fault(self, method: str, path: str, **damage: Any) -> Fault:
         """Damage coming answers; ``path`` is a regular expression searched in the request's path and query."""

@@ -36,20 +36,20 @@ def refused(bench: Bench, **options: Any) -> HubError:
 
 def test_a_missing_repository_is_told(bench: Bench) -> None:
     """The real hub says 401 to an anonymous request and 404 to one with a token."""
-    del bench.hub.shelf.repos[REPO]
+    del bench.hub.repos.repos[REPO]
     assert "hub-repo-missing" == refused(bench).code
     assert "hub-repo-missing" == refused(bench, token=TOKEN).code
 
 
 def test_a_missing_commit_is_told(bench: Bench) -> None:
     """A commit that was never there, or is gone."""
-    bench.hub.shelf.repos[REPO].commits.clear()
+    bench.hub.repos.repos[REPO].commits.clear()
     assert "hub-revision-missing" == refused(bench).code
 
 
 def test_a_gated_repository_is_told_apart_from_a_missing_one(bench: Bench) -> None:
     """With no token, and with one that has no access; with the right one it is fetched."""
-    repo = bench.hub.shelf.repos[REPO]
+    repo = bench.hub.repos.repos[REPO]
     repo.gated, repo.token = True, TOKEN
     assert "hub-gated" == refused(bench).code
     error = refused(bench, token="hf_other")
@@ -61,7 +61,7 @@ def test_a_gated_repository_is_told_apart_from_a_missing_one(bench: Bench) -> No
 
 def test_a_private_repository_needs_its_token(bench: Bench) -> None:
     """It looks missing to anyone else."""
-    repo = bench.hub.shelf.repos[REPO]
+    repo = bench.hub.repos.repos[REPO]
     repo.private, repo.token = True, TOKEN
     assert "hub-repo-missing" == refused(bench).code
     bench.fetch(token=TOKEN)
@@ -69,9 +69,9 @@ def test_a_private_repository_needs_its_token(bench: Bench) -> None:
 
 
 def test_the_token_of_the_environment_is_used(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given no token, the client's own way to find one holds."""
+    """ExtraFiles no token, the client's own way to find one holds."""
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    repo = bench.hub.shelf.repos[REPO]
+    repo = bench.hub.repos.repos[REPO]
     repo.private, repo.token = True, TOKEN
     request = FetchRequest(profile=PROFILE, out=bench.out)
     fetch_checkpoint(request, settings=HubSettings(endpoint=bench.hub.url), effects=bench.effects)
@@ -226,7 +226,7 @@ def test_storage_at_another_origin_does_not_get_the_token(tmp_path: Path) -> Non
         bench = Bench(hub, tmp_path / "out")
         bench.fetch(token=TOKEN)
         origins = {(f"http://{r.headers['host']}", "authorization" in r.headers) for r in hub.log}
-    assert {(hub.url, True), (hub.shelf.storage_url, False)} == origins
+    assert {(hub.url, True), (hub.repos.storage_url, False)} == origins
     assert expected_tree() == tree_of(bench.out)
 
 

@@ -108,7 +108,7 @@ def test_another_commit_needs_its_own_folder_or_force(bench: Bench) -> None:
 
 
 def test_a_commit_that_the_profile_does_not_pin_is_fetched_but_refused_by_readers(bench: Bench) -> None:
-    """Given explicitly it is taken, with a note; the lock then fails every reader that judges by the profile."""
+    """ExtraFiles explicitly it is taken, with a note; the lock then fails every reader that judges by the profile."""
     bench.hub.add(REPO, OTHER, FILES)
     report = bench.fetch(revision=OTHER)
     assert "will refuse" in report.notes[0]

@@ -19,7 +19,7 @@ def test_a_folder_is_served_without_its_locks_and_hidden_files(tmp_path: Path) -
     for name in ("a.txt", "sub/b.safetensors", "checkpoint.lock.json", ".hidden/c", ".d"):
         (tmp_path / name).write_bytes(name.encode())
     with LoopbackHub.serve({REPO: {COMMIT: tmp_path}}) as hub:
-        files = hub.shelf.repos[REPO].commits[COMMIT]
+        files = hub.repos.repos[REPO].commits[COMMIT]
     assert {"a.txt": b"a.txt", "sub/b.safetensors": b"sub/b.safetensors"} == {p: f.data for p, f in files.items()}
     assert [False, True] == [f.lfs for f in files.values()]
 

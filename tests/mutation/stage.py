@@ -30,7 +30,7 @@ from forgepack.verify.subject import Pair
 Ending = Literal["refused", "warned", "elsewhere", "passed", "crashed"]
 _PROGRAMS = ("expected", "program", "target_programs", "export_digest")
 # What a rule reads that compares with the binding.
-_BOUND = {"binding", "bond", "comparison", "roles"}
+_BOUND = {"binding", "target_record", "comparison", "roles"}
 # What follows from the program alone, so that only mutants of it need it again.
 _DERIVED = ("comparison",)
 
@@ -147,7 +147,7 @@ class Stage:
 
     def _judged(self, mutant: Mutant, changed: tuple[str, ...]) -> Outcome:
         pair = self._with_known_inputs(self._pair(), mutant, changed)
-        rules = [one for one in all_rules() if not mutant.unbound or not _BOUND & {*one.needs, *one.over}]
+        rules = [one for one in all_rules() if not mutant.unbound or not _BOUND & {*one.needs, *one.each_of}]
         own = [one for one in rules if one.area in mutant.areas]
         # Those that refused most mutants of this subject first: this changes what it costs, not how it ends.
         own.sort(key=lambda r: (-self._refusers[mutant.subject, r.id], r.depth))

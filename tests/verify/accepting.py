@@ -1,4 +1,4 @@
-"""Verifying the tiny pair under an owner's terms: findings that may be waived, and what accepts them."""
+"""Verifying the tiny pair under an owner's policy: findings that may be waived, and what accepts them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from forgepack.render.json_report import report_json
 from forgepack.verify.baseline import read_baseline
 from forgepack.verify.engine import verify
 from forgepack.verify.open_pair import OpenPair
+from forgepack.verify.policy import Policy
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.rule import all_rules
 from forgepack.verify.sources import find_sources
-from forgepack.verify.terms import Terms
 from forgepack.verify.waivers import read_waivers
 from tests.verify.factory import tiny_profile
 from tests.verify.running import check_of
@@ -36,9 +36,9 @@ junk = write("drafter/.DS_Store", b"x")
 BOTH = both(renamed, junk)
 
 
-def run_on(root: Path, *, terms: Terms | None = None, depth: str = "header", strict: bool = False) -> Report:
+def run_on(root: Path, *, policy: Policy | None = None, depth: str = "header", strict: bool = False) -> Report:
     sources = find_sources(root / "drafter", root / "target")
-    return verify(OpenPair(sources, tiny_profile(), Depth[depth.upper()], seconds=60), strict=strict, terms=terms)
+    return verify(OpenPair(sources, tiny_profile(), Depth[depth.upper()], seconds=60), strict=strict, policy=policy)
 
 
 def waiver_of(report: Report, ident: str, number: int = 0, **changes: Any) -> dict[str, Any]:
@@ -50,15 +50,15 @@ def waiver_of(report: Report, ident: str, number: int = 0, **changes: Any) -> di
     return {"rule": ident, "subject": finding["where"], "digest": finding["digest"], **texts, **changes}
 
 
-def waiving(path: Path, *waivers: dict[str, Any], today: datetime.date = TODAY) -> Terms:
+def waiving(path: Path, *waivers: dict[str, Any], today: datetime.date = TODAY) -> Policy:
     file = path / "waivers.json"
     file.write_text(json.dumps({"waiver": list(waivers)}))
-    return Terms(waivers=read_waivers(file, today))
+    return Policy(waivers=read_waivers(file, today))
 
 
-def baseline_of(report: Report, path: Path, change: Callable[[dict[str, Any]], object] | None = None) -> Terms:
+def baseline_of(report: Report, path: Path, change: Callable[[dict[str, Any]], object] | None = None) -> Policy:
     raw = report_json(report)
     if change is not None:
         change(raw)
     (path / "baseline.json").write_bytes(dump_canonical(raw))
-    return Terms(baseline=read_baseline(path / "baseline.json"))
+    return Policy(baseline=read_baseline(path / "baseline.json"))

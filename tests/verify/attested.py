@@ -18,7 +18,7 @@ from forgepack.release.attest.evidence import read_evidence
 from forgepack.release.attest.make import AttestInputs, AttestResult, attest
 from forgepack.release.replay.drafter_identity import drafter_files
 from forgepack.verify.engine import verify
-from forgepack.verify.given import Given
+from forgepack.verify.extra_files import ExtraFiles
 from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
@@ -144,9 +144,9 @@ def judged(
     """Verify root/drafter against a target with attestations and evidence."""
     from dataclasses import replace
 
-    given = Given(
+    given = ExtraFiles(
         attestations=tuple(read_attestation(path, path.stem) for path in attestations),
         evidence=tuple(read_evidence(path, path.stem) for path in evidence),
     )
-    sources = replace(find_sources(root / "drafter", root / target), given=given)
+    sources = replace(find_sources(root / "drafter", root / target), extra_files=given)
     return verify(OpenPair(sources, tiny_profile(), Depth[depth.upper()], seconds=60))

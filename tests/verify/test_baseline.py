@@ -21,8 +21,8 @@ from tests.verify.sabotage import CONFIG, both, put, remove, write
 def test_known_findings_do_not_refuse_and_new_ones_do(pair: Path, tmp_path: Path) -> None:
     """What the baseline has is known and stays visible; what it lacks refuses; what is gone is told."""
     BOTH(pair)
-    terms = baseline_of(run_on(pair), tmp_path)
-    known = run_on(pair, terms=terms, strict=True)
+    policy = baseline_of(run_on(pair), tmp_path)
+    known = run_on(pair, policy=policy, strict=True)
     assert ("pass", "known", "known") == (
         known.verdict,
         check_of(known, "CTR005").status,
@@ -31,7 +31,7 @@ def test_known_findings_do_not_refuse_and_new_ones_do(pair: Path, tmp_path: Path
     for name in FORMATS:
         assert "CTR005" in render_report(known, name).decode(), name
     both(remove("drafter/.DS_Store"), write("drafter/Thumbs.db", b"x"))(pair)
-    found = run_on(pair, terms=terms, strict=True)
+    found = run_on(pair, policy=policy, strict=True)
     assert ["PATH006"] == [check.id for check in found.checks if found.refuses(check)]
     assert found.baseline is not None
     assert ["PATH006"] == [one.rule for one in found.baseline.gone]
@@ -42,10 +42,10 @@ def test_known_findings_do_not_refuse_and_new_ones_do(pair: Path, tmp_path: Path
 def test_another_build_of_the_same_pair_has_the_same_findings(pair: Path, other: Path, tmp_path: Path) -> None:
     """Digests changed with the build; the finding is known all the same, and the report says what differs."""
     renamed(pair)
-    terms = baseline_of(run_on(pair), tmp_path)
+    policy = baseline_of(run_on(pair), tmp_path)
     rebuilt = Path(shutil.copytree(other, tmp_path / "rebuilt"))
     renamed(rebuilt)
-    report = run_on(rebuilt, terms=terms)
+    report = run_on(rebuilt, policy=policy)
     assert "pass" == report.verdict
     assert report.baseline is not None
     assert ("drafter",) == report.baseline.other_inputs
@@ -78,13 +78,13 @@ def test_findings_beyond_the_shown_ones_are_known(pair: Path, tmp_path: Path) ->
         write(f"target/coreai/._extra{number:02d}.bin", b"x")(pair)
     report = run_on(pair, strict=True)
     assert (30, 20) == (check_of(report, "PATH006").count, len(check_of(report, "PATH006").findings))
-    terms = baseline_of(report, tmp_path)
-    known = run_on(pair, terms=terms, strict=True)
+    policy = baseline_of(report, tmp_path)
+    known = run_on(pair, policy=policy, strict=True)
     assert ("pass", 30) == (known.verdict, check_of(known, "PATH006").known)
     again = baseline_of(known, tmp_path)
-    assert "pass" == run_on(pair, terms=again, strict=True).verdict
+    assert "pass" == run_on(pair, policy=again, strict=True).verdict
     write("target/coreai/._extra30.bin", b"x")(pair)
-    more = check_of(run_on(pair, terms=terms, strict=True), "PATH006")
+    more = check_of(run_on(pair, policy=policy, strict=True), "PATH006")
     assert ("fail", 1, "._extra30.bin" in more.findings[0].where) == (more.status, more.counting, True)
 
 
@@ -92,14 +92,14 @@ def test_what_proves_the_pair_is_never_known(pair: Path, tmp_path: Path) -> None
     """A baseline does not make a wrong pair right, whatever it lists."""
     put(CONFIG, "hidden_size", value=64)(pair)
     report = run_on(pair)
-    assert "fail" == run_on(pair, terms=baseline_of(report, tmp_path)).verdict
+    assert "fail" == run_on(pair, policy=baseline_of(report, tmp_path)).verdict
 
 
 def test_a_waived_finding_of_a_baseline_is_not_known(pair: Path, tmp_path: Path) -> None:
     """Or an expired waiver would live on in it; a known one stays known through a chain of baselines."""
     renamed(pair)
-    waived = run_on(pair, terms=waiving(tmp_path, waiver_of(run_on(pair), "CTR005")))
-    assert "fail" == run_on(pair, terms=baseline_of(waived, tmp_path)).verdict
+    waived = run_on(pair, policy=waiving(tmp_path, waiver_of(run_on(pair), "CTR005")))
+    assert "fail" == run_on(pair, policy=baseline_of(waived, tmp_path)).verdict
 
 
 def older(raw: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ def older(raw: dict[str, Any]) -> None:
 def test_an_older_report_is_a_baseline(pair: Path, tmp_path: Path) -> None:
     """Reports of the same schema version without the newer fields are read."""
     renamed(pair)
-    assert "pass" == run_on(pair, terms=baseline_of(run_on(pair), tmp_path, older)).verdict
+    assert "pass" == run_on(pair, policy=baseline_of(run_on(pair), tmp_path, older)).verdict
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_a_baseline_of_something_else_is_a_usage_error(
 ) -> None:
     """Another profile, a release, another file: no gate passes by it."""
     with pytest.raises(UsageError, match=words):
-        run_on(base, terms=baseline_of(run_on(base), tmp_path, change))
+        run_on(base, policy=baseline_of(run_on(base), tmp_path, change))

@@ -16,7 +16,7 @@ from forgepack.errors import UsageError
 from forgepack.profile import Profile
 from forgepack.release.replay.drafter_identity import drafter_sha256
 from forgepack.verify.engine import verify
-from forgepack.verify.given import Given
+from forgepack.verify.extra_files import ExtraFiles
 from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import find_sources
@@ -43,8 +43,8 @@ def denying(root: Path, digest: str, depth: str) -> Report:
     path = root / "deny.toml"
     path.write_text(f'[[deny]]\nsha256 = "{digest}"\nreason = "{REASON}"\n')
     sources = find_sources(root / "drafter", root / "target")
-    given = Given(denied=read_deny_list(path).reasons)
-    return verify(OpenPair(replace(sources, given=given), tiny_profile(), Depth[depth.upper()], seconds=60))
+    given = ExtraFiles(denied=read_deny_list(path).reasons)
+    return verify(OpenPair(replace(sources, extra_files=given), tiny_profile(), Depth[depth.upper()], seconds=60))
 
 
 @pytest.mark.parametrize("name", STATED)
@@ -74,8 +74,8 @@ def test_an_attestation_can_be_withdrawn(pair: Path) -> None:
     path = write_attestation(pair)
     attestation = read_attestation(path, "attestation")
     digest = json.loads(path.read_bytes())["sha256"]
-    given = Given(attestations=(attestation,), denied={digest: REASON})
-    sources = replace(find_sources(pair / "drafter", pair / "sibling"), given=given)
+    given = ExtraFiles(attestations=(attestation,), denied={digest: REASON})
+    sources = replace(find_sources(pair / "drafter", pair / "sibling"), extra_files=given)
     report = verify(OpenPair(sources, tiny_profile(), Depth.HEADER, seconds=60))
     assert {"SRC001"} == failed(report)
 

@@ -23,12 +23,12 @@ from forgepack.emit.graph import drafter_functions
 from forgepack.emit.table import constant_table
 from forgepack.packing import pack_u4
 from forgepack.render import render_report
-from forgepack.verify.bond import NO_ATTESTATION, NO_EVIDENCE
 from forgepack.verify.engine import verify
 from forgepack.verify.open_pair import NO_BUNDLE, OpenPair
 from forgepack.verify.report import Depth
 from forgepack.verify.rule import all_rules
 from forgepack.verify.sources import find_sources
+from forgepack.verify.target_record import NO_ATTESTATION, NO_EVIDENCE
 from tests.verify.drafter_folder import source_lookup
 from tests.verify.factory import EXPORT, tiny_profile
 from tests.verify.running import by_name, check_of, explain_all, failed, refuse, roots, told, verified
@@ -376,7 +376,7 @@ def test_rules_are_evaluated_while_bytes_are_read(pair: Path) -> None:
     """Every rule that needs no input of more than headers is evaluated though no digest is there yet."""
     found = OpenPair(find_sources(pair / "drafter", pair / "target"), tiny_profile(), Depth.LINEAGE, seconds=60)
     rules = [one for one in all_rules() if one.phase == 0 and one.depth <= Depth.LINEAGE]
-    needs = {one.id: {found.input(name).depth for name in (*one.needs, *one.over)} for one in rules}
+    needs = {one.id: {found.input(name).depth for name in (*one.needs, *one.each_of)} for one in rules}
     early = {ident for ident, depths in needs.items() if depths <= {Depth.HEADER}}
     assert {"CTR030", "HEAD010", "NUM004"} <= early
     told: set[str] = set()

@@ -202,7 +202,7 @@ def test_changed_date_passes(pair: Path) -> None:
 
 
 def test_missing_target_licence_warns(pair: Path) -> None:
-    """Terms of the target are asked for, too, but their absence only warns."""
+    """Policy of the target are asked for, too, but their absence only warns."""
     remove("target/LICENSE")(pair)
     report = verified(pair)
     assert ("pass", "fail") == (report.verdict, check_of(report, "LIC006").status)

@@ -50,7 +50,7 @@ def test_needs_name_inputs(base: Path) -> None:
     inputs = {source.name: source for source in pair.inputs()}
     assert all(name == source.name for name, source in vars(pair).items() if source in inputs.values())
     for one in all_rules():
-        for name in (*one.needs, *one.over):
+        for name in (*one.needs, *one.each_of):
             assert name in inputs, (one.id, name)
             assert inputs[name].depth <= one.depth, (one.id, name)
 

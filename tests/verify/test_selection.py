@@ -12,11 +12,11 @@ from forgepack.render.json_report import report_json
 from forgepack.schema_check import schema_faults
 from forgepack.verify.engine import verify
 from forgepack.verify.open_pair import OpenPair
+from forgepack.verify.policy import Policy
 from forgepack.verify.report import Depth
 from forgepack.verify.rule import all_rules, find_rule
 from forgepack.verify.selection import parse_selection
 from forgepack.verify.sources import find_sources
-from forgepack.verify.terms import Terms
 from tests.verify.accepting import IDS, junk, renamed, run_on
 from tests.verify.factory import tiny_profile
 from tests.verify.sabotage import CONFIG, Change, put, remove
@@ -61,7 +61,7 @@ def test_ignore_leaves_out_only_what_may_be_waived() -> None:
 def test_a_selection_never_looks_like_a_whole_pass(pair: Path) -> None:
     """Each format says how many rules were not selected; the rules that run judge as always."""
     put(CONFIG, "hidden_size", value=64)(pair)
-    report = run_on(pair, terms=Terms(selection=parse_selection(("LIC001", "LIC002", "TAP001"), ())))
+    report = run_on(pair, policy=Policy(selection=parse_selection(("LIC001", "LIC002", "TAP001"), ())))
     left = len(IDS) - 3
     assert ("selection", 0, left) == (report.verdict, report.exit_code, report.not_selected)
     for name in set(FORMATS) - {"json"}:
@@ -100,18 +100,18 @@ def test_a_selection_is_answered_in_full_or_not_at_all(
     """0 only where every selected rule was evaluated and passed, 1 for one that failed, 4 for one not evaluated."""
     if change is not None:
         change(pair)
-    report = run_on(pair, terms=Terms(selection=parse_selection(select, ())))
+    report = run_on(pair, policy=Policy(selection=parse_selection(select, ())))
     assert outcome == (report.verdict, report.exit_code)
     if report.exit_code == 4:
         assert "though required" in render_report(report, "text").decode()
-        forgiven = run_on(pair, terms=Terms(selection=parse_selection(select, ()), exit_zero=True))
+        forgiven = run_on(pair, policy=Policy(selection=parse_selection(select, ()), exit_zero=True))
         assert 4 == forgiven.exit_code
 
 
 def test_a_selection_reads_only_what_it_needs(base: Path) -> None:
     """At depth lineage, a rule on names decodes no program and hashes no file."""
     pair = OpenPair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.LINEAGE)
-    report = verify(pair, terms=Terms(selection=parse_selection(("CTR005",), ())))
+    report = verify(pair, policy=Policy(selection=parse_selection(("CTR005",), ())))
     assert "selection" == report.verdict
     assert not any(source.settled for source in (pair.program, pair.target_programs, pair.digests))
 
@@ -119,11 +119,11 @@ def test_a_selection_reads_only_what_it_needs(base: Path) -> None:
 def test_exit_zero_forgives_what_may_be_waived(pair: Path) -> None:
     """The verdict stays; a rule that proves the pair still ends with 1."""
     renamed(pair)
-    report = run_on(pair, terms=Terms(exit_zero=True))
+    report = run_on(pair, policy=Policy(exit_zero=True))
     assert ("fail", 0) == (report.verdict, report.exit_code)
     assert "exit code 0 with --exit-zero" in render_report(report, "text").decode()
     put(CONFIG, "hidden_size", value=64)(pair)
-    report = run_on(pair, terms=Terms(exit_zero=True))
+    report = run_on(pair, policy=Policy(exit_zero=True))
     assert ("fail", 1) == (report.verdict, report.exit_code)
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from forgepack.errors import UsageError
 from forgepack.render import FORMATS, render_report
+from forgepack.verify.policy import Policy
 from forgepack.verify.rule import Rule, all_rules
 from forgepack.verify.selection import Selection
-from forgepack.verify.terms import Terms
 from forgepack.verify.waivers import read_waivers
 from tests.verify.accepting import TODAY, junk, renamed, run_on, waiver_of, waiving
 from tests.verify.factory import EXPORT
@@ -26,8 +26,8 @@ def test_a_waived_finding_stays_visible_and_does_not_refuse(pair: Path, tmp_path
     renamed(pair)
     report = run_on(pair)
     assert ["CTR005"] == roots(report)
-    terms = waiving(tmp_path, waiver_of(report, "CTR005"))
-    waived = run_on(pair, terms=terms)
+    policy = waiving(tmp_path, waiver_of(report, "CTR005"))
+    waived = run_on(pair, policy=policy)
     assert ("pass", 0, "waived") == (waived.verdict, waived.exit_code, check_of(waived, "CTR005").status)
     for name in FORMATS:
         text = render_report(waived, name).decode()
@@ -40,7 +40,7 @@ def test_a_waiver_fits_exactly_or_not_at_all(pair: Path, tmp_path: Path, key: st
     renamed(pair)
     report = run_on(pair)
     other: Any = {"rule": "LIC006", "subject": "export/", "digest": "0" * 64}[key]
-    found = run_on(pair, terms=waiving(tmp_path, waiver_of(report, "CTR005") | {key: other}))
+    found = run_on(pair, policy=waiving(tmp_path, waiver_of(report, "CTR005") | {key: other}))
     assert ["CTR005"] == roots(found)
     assert ["CTR071"] == [check.id for check in found.failed("warning")]
 
@@ -48,9 +48,9 @@ def test_a_waiver_fits_exactly_or_not_at_all(pair: Path, tmp_path: Path, key: st
 def test_a_waiver_ends_with_the_finding_that_it_was_given_for(pair: Path, tmp_path: Path) -> None:
     """Where the finding says something else now, it counts, and the report names its new digest."""
     renamed(pair)
-    terms = waiving(tmp_path, waiver_of(run_on(pair), "CTR005"))
+    policy = waiving(tmp_path, waiver_of(run_on(pair), "CTR005"))
     renamed(pair, "y")
-    found = run_on(pair, terms=terms)
+    found = run_on(pair, policy=policy)
     assert ["CTR005"] == roots(found)
     assert waiver_of(found, "CTR005")["digest"] in told(found, "CTR071")
 
@@ -60,7 +60,7 @@ def test_a_waiver_holds_through_its_last_day(pair: Path, tmp_path: Path, days: i
     """On the day after, the waiver is a finding of its own and the waived one counts again."""
     renamed(pair)
     today = TODAY + datetime.timedelta(days=days)
-    report = run_on(pair, terms=waiving(tmp_path, waiver_of(run_on(pair), "CTR005"), today=today))
+    report = run_on(pair, policy=waiving(tmp_path, waiver_of(run_on(pair), "CTR005"), today=today))
     assert ([] if good else ["CTR005", "CTR070"]) == roots(report), explain_all(report)
 
 
@@ -71,7 +71,7 @@ def test_expired_waivers_are_told_even_without_a_finding(pair: Path, tmp_path: P
     renamed(broken)
     waiver = waiver_of(run_on(broken), "CTR005", expires="2000-01-01")
     renamed(broken, EXPORT)
-    report = run_on(broken, terms=waiving(tmp_path, waiver))
+    report = run_on(broken, policy=waiving(tmp_path, waiver))
     assert (["CTR070"], []) == (roots(report), report.failed("warning"))
 
 
@@ -83,8 +83,8 @@ def test_an_unused_waiver_is_told_where_its_rule_was_evaluated(base: Path, tmp_p
         ("TOK003", Selection(), False),
         ("LIC006", Selection(ignore=("LIC006",)), False),
     ):
-        terms = waiving(tmp_path, {"rule": ident, **unmet})
-        report = run_on(base, terms=Terms(waivers=terms.waivers, selection=selection), strict=True)
+        policy = waiving(tmp_path, {"rule": ident, **unmet})
+        report = run_on(base, policy=Policy(waivers=policy.waivers, selection=selection), strict=True)
         assert (["CTR071"] if told_of else []) == [check.id for check in report.failed("warning")]
         assert (1 if told_of else 0) == report.exit_code
 
@@ -95,12 +95,12 @@ def test_one_of_several_findings_is_waived(pair: Path, tmp_path: Path) -> None:
     report = run_on(pair, strict=True)
     count = check_of(report, "PATH006").count
     assert count > 1
-    found = run_on(pair, terms=waiving(tmp_path, waiver_of(report, "PATH006")), strict=True)
+    found = run_on(pair, policy=waiving(tmp_path, waiver_of(report, "PATH006")), strict=True)
     check = check_of(found, "PATH006")
     assert ("fail", count, 1, count - 1) == (check.status, check.count, check.waived, check.counting)
     assert None is check.findings[0].accepted
     everything = [waiver_of(report, "PATH006", number) for number in range(count)]
-    assert "pass" == run_on(pair, terms=waiving(tmp_path, *everything), strict=True).verdict
+    assert "pass" == run_on(pair, policy=waiving(tmp_path, *everything), strict=True).verdict
 
 
 def test_what_follows_from_a_waived_finding_is_excused(pair: Path, tmp_path: Path) -> None:
@@ -108,9 +108,9 @@ def test_what_follows_from_a_waived_finding_is_excused(pair: Path, tmp_path: Pat
     remove("drafter/LICENSE")(pair)
     report = run_on(pair)
     assert {"LIC001"} == failed(report)
-    assert "pass" == run_on(pair, terms=waiving(tmp_path, waiver_of(report, "LIC001"))).verdict
+    assert "pass" == run_on(pair, policy=waiving(tmp_path, waiver_of(report, "LIC001"))).verdict
     # The bytes of the package are still those of its sidecar, or not: that is never waived.
-    deeper = run_on(pair, terms=waiving(tmp_path, waiver_of(report, "LIC001")), depth="hash")
+    deeper = run_on(pair, policy=waiving(tmp_path, waiver_of(report, "LIC001")), depth="hash")
     assert "PKG014" in failed(deeper)
 
 

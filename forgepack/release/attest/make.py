@@ -21,7 +21,7 @@ from forgepack.profile import Profile
 from forgepack.verify.compare import lookup
 from forgepack.verify.drafter_record import drafter_record
 from forgepack.verify.engine import verify
-from forgepack.verify.given import Given
+from forgepack.verify.extra_files import ExtraFiles
 from forgepack.verify.open_pair import OpenPair
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.sources import Sources
@@ -58,18 +58,18 @@ def attest(inputs: AttestInputs, *, progress: Callable[[str], None] | None = Non
 
     Raises UsageError where the package was emitted for this very target, and the readers' errors of the target.
     """
-    pair = _pair(inputs, Given(evidence=(inputs.evidence,)))
+    pair = _pair(inputs, ExtraFiles(evidence=(inputs.evidence,)))
     complete = (pair.binding, pair.sidecar, pair.asset, pair.config)
     if inputs.evidence.faults or not all(part.available for part in complete):
         return AttestResult(attestation=None, report=verify(pair, progress=progress))
     found = make_attestation(pair, inputs.evidence)
-    given = Given(attestations=(parse_attestation(found, NAME),), evidence=(inputs.evidence,))
+    given = ExtraFiles(attestations=(parse_attestation(found, NAME),), evidence=(inputs.evidence,))
     report = verify(_pair(inputs, given), progress=progress)
     return AttestResult(attestation=found if report.verdict == "pass" else None, report=report)
 
 
-def _pair(inputs: AttestInputs, given: Given) -> Pair:
-    return OpenPair(replace(inputs.sources, given=given), inputs.profile, inputs.depth, seconds=inputs.seconds)
+def _pair(inputs: AttestInputs, given: ExtraFiles) -> Pair:
+    return OpenPair(replace(inputs.sources, extra_files=given), inputs.profile, inputs.depth, seconds=inputs.seconds)
 
 
 def make_attestation(pair: Pair, evidence: Evidence) -> dict[str, Any]:

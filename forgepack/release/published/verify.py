@@ -16,12 +16,12 @@ from forgepack.hub.report import Effects, Progress, RetryPolicy
 from forgepack.hub.retry import ask_again
 from forgepack.hub.revision import check_revision
 from forgepack.profile import Profile
-from forgepack.release.published.hollow import HollowCopy
+from forgepack.release.published.sparse_copy import SparseCopy
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
-from forgepack.verify.given import Given
+from forgepack.verify.extra_files import ExtraFiles
+from forgepack.verify.policy import Policy
 from forgepack.verify.report import Depth, Report
-from forgepack.verify.terms import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class PublishedRelease:
     plain: bool = False
     depth: Depth = Depth.HASH
     strict: bool = False
-    terms: Terms | None = None
-    given: Given = field(default_factory=Given)
+    policy: Policy | None = None
+    extra_files: ExtraFiles = field(default_factory=ExtraFiles)
     named: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -78,22 +78,22 @@ def verify_published(
         )
     with HubClient(settings) as client, temporary_folder() as folder:
         source = PinnedSource(client=client, repo=wanted.repo, commit=wanted.commit)
-        copy = HollowCopy(
+        copy = SparseCopy(
             source=source,
             folder=folder,
             profile=profile,
             effects=effects,
             policy=policy or RetryPolicy(),
         )
-        _bring(copy, wanted)
+        _download(copy, wanted)
         sources = find_bundle(copy.folder, plain=wanted.plain)
         roles = {"hub": f"{wanted.repo}@{wanted.commit}", **wanted.named}
-        named = replace(sources, named=roles, given=wanted.given)
+        named = replace(sources, named=roles, extra_files=wanted.extra_files)
         bundle = Bundle(named, profile, wanted.depth, known=copy.known)
-        return verify(bundle, strict=wanted.strict, progress=progress, terms=wanted.terms)
+        return verify(bundle, strict=wanted.strict, progress=progress, policy=wanted.policy)
 
 
-def _bring(copy: HollowCopy, wanted: PublishedRelease) -> None:
+def _download(copy: SparseCopy, wanted: PublishedRelease) -> None:
     """Fill the copy: release.json first, then what it lists."""
     copy.effects.report(Progress(phase="list"))
     client = copy.source.client

@@ -216,10 +216,10 @@ class _Build:
                 "target": "target",
                 **{role: path.name for role, path in recipe.files.items()},
             },
-            given=recipe.given,
+            extra_files=recipe.extra_files,
         )
         pair = OpenPair(sources, recipe.profile, recipe.depth, seconds=recipe.seconds)
-        self.report = replace(verify(pair, strict=recipe.strict, terms=recipe.terms), options=recipe.options)
+        self.report = replace(verify(pair, strict=recipe.strict, policy=recipe.policy), options=recipe.options)
         make_folder(recipe.reports)
         write_file(recipe.reports / REPORT_FILE, self.world.render(self.report))
         return "made" if self.report.verdict == "pass" else "refused"

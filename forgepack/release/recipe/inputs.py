@@ -14,9 +14,9 @@ from forgepack.errors import UsageError
 from forgepack.facts.files import file_record, folder_record
 from forgepack.profile import Profile, Upstream
 from forgepack.quantize.recipe import Options, calibration_scale, deployed_scale
-from forgepack.verify.given import Given
+from forgepack.verify.extra_files import ExtraFiles
+from forgepack.verify.policy import Policy
 from forgepack.verify.report import Chosen, Depth
-from forgepack.verify.terms import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class BuildRecipe:
     ``root`` is the target's release root, where its licence lies; ``created`` the only date in the package.
     ``offline`` takes the checkpoint as its lock says, without a hub: also one that was adopted.
 
-    ``terms`` and ``given`` are waivers, attestations and withdrawn digests as read; ``files`` are theirs, by role.
+    ``policy`` and ``given`` are waivers, attestations and withdrawn digests as read; ``files`` are theirs, by role.
     The verification's report lists ``options``. ``seconds`` bounds each reading or run of an asset.
     """
 
@@ -47,8 +47,8 @@ class BuildRecipe:
     created: int
     offline: bool = False
     seconds: float = 600.0
-    terms: Terms = field(default_factory=Terms)
-    given: Given = field(default_factory=Given)
+    policy: Policy = field(default_factory=Policy)
+    extra_files: ExtraFiles = field(default_factory=ExtraFiles)
     files: Mapping[str, Path] = field(default_factory=dict)
     options: tuple[Chosen, ...] = ()
 

@@ -81,8 +81,8 @@ def make_recipe(request: BuildRequest, profile: Profile) -> BuildRecipe:
         created=request.created,
         offline=request.offline,
         seconds=request.seconds,
-        terms=accepting.terms,
-        given=accepting.given,
+        policy=accepting.policy,
+        extra_files=accepting.extra_files,
         files={role: Path(path) for role, path in accepting.named.items()},
         options=request.options,
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from forgepack.errors import UsageError
 from forgepack.profile import Profile
-from forgepack.verify.given import Given
+from forgepack.verify.extra_files import ExtraFiles
+from forgepack.verify.policy import Policy
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.selection import parse_selection
 from forgepack.verify.sources import Sources
-from forgepack.verify.terms import Terms
 
 # A day is longer than any reading of an asset: more is a mistake.
 MAX_SECONDS = 86400.0
@@ -45,13 +45,13 @@ class Acceptance:
 class Accepting:
     """The files of an Acceptance as read; ``named`` are the roles and paths that a report lists."""
 
-    terms: Terms
-    given: Given
+    policy: Policy
+    extra_files: ExtraFiles
     named: Mapping[str, str]
 
     def add_to(self, sources: Sources) -> Sources:
         """Return sources that know of what was given."""
-        return replace(sources, given=self.given, named={**sources.named, **self.named})
+        return replace(sources, extra_files=self.extra_files, named={**sources.named, **self.named})
 
 
 def read_accepting(acceptance: Acceptance, *, of_pair: bool = True) -> Accepting:
@@ -63,7 +63,7 @@ def read_accepting(acceptance: Acceptance, *, of_pair: bool = True) -> Accepting
     from forgepack.artifacts.deny import read_deny_list
     from forgepack.release.attest.evidence import read_evidence
 
-    terms = _read_terms(acceptance)
+    policy = _read_policy(acceptance)
     attested = _numbered("attestation", acceptance.attestations)
     shown, deny = _numbered("evidence", acceptance.evidence), _numbered("deny", acceptance.deny)
     if not of_pair and (attested or shown):
@@ -72,7 +72,7 @@ def read_accepting(acceptance: Acceptance, *, of_pair: bool = True) -> Accepting
     denied: dict[str, str] = {}
     for path in deny.values():
         denied |= read_deny_list(path).reasons
-    given = Given(
+    given = ExtraFiles(
         attestations=tuple(read_attestation(path, name) for name, path in attested.items()),
         evidence=tuple(read_evidence(path, name) for name, path in shown.items()),
         denied=denied,
@@ -80,10 +80,10 @@ def read_accepting(acceptance: Acceptance, *, of_pair: bool = True) -> Accepting
     optional = {"waivers": acceptance.waivers, "baseline": acceptance.baseline}
     single = {role: path for role, path in optional.items() if path is not None}
     files = {**attested, **shown, **deny, **single}
-    return Accepting(terms=terms, given=given, named={role: path.as_posix() for role, path in files.items()})
+    return Accepting(policy=policy, extra_files=given, named={role: path.as_posix() for role, path in files.items()})
 
 
-def _read_terms(acceptance: Acceptance) -> Terms:
+def _read_policy(acceptance: Acceptance) -> Policy:
     from forgepack.verify.baseline import read_baseline
     from forgepack.verify.waivers import read_waivers
 
@@ -91,7 +91,7 @@ def _read_terms(acceptance: Acceptance) -> Terms:
     if waivers is not None and today is None:
         hint = "give today, the day in UTC on which waivers must still hold"
         raise UsageError("waivers expire, and the day is not named", where=str(waivers), hint=hint)
-    return Terms(
+    return Policy(
         selection=parse_selection(acceptance.select, acceptance.ignore),
         waivers=None if waivers is None or today is None else read_waivers(waivers, today),
         baseline=None if baseline is None else read_baseline(baseline),
@@ -131,7 +131,7 @@ def verify_sources(sources: Sources, how: Judging, *, progress: Callable[[str], 
     check_bounds(how.seconds, how.blocks)
     kind = OpenPair if sources.bundle is None else Bundle
     pair = kind(how.accepting.add_to(sources), how.profile, how.depth, seconds=how.seconds, blocks=how.blocks)
-    return verify(pair, strict=how.strict, progress=progress, terms=how.accepting.terms)
+    return verify(pair, strict=how.strict, progress=progress, policy=how.accepting.policy)
 
 
 def check_bounds(seconds: float, blocks: int | None = None) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from forgepack.artifacts.attestation import Attestation, replay_target_sha256
 from forgepack.facts.fact import differences
-from forgepack.verify.bond import differing_parts
 from forgepack.verify.compare import differing, lookup
 from forgepack.verify.drafter_record import drafter_record
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
+from forgepack.verify.target_record import differing_parts
 
 NOT_ATTESTED = "not attested for this target"
 _ATTEST = (
@@ -40,12 +40,12 @@ _SHARED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     title="the target is one that the package is attested for",
     why="a target that nobody has measured with this drafter may draft as well, or not at all: no shape tells",
     remedy=_ATTEST,
-    needs=("binding", "bond", "manifest"),
+    needs=("binding", "target_record", "manifest"),
     after=("CTR062", "CTR063", "CTR064", "CTR065", "CTR067"),
 )
 def attested_by_name(pair: Pair) -> Iterator[Finding]:
     """The export that the manifest names is the one of the sidecar's record, or of an attestation's."""
-    if "export" in set(differing_parts(pair, pair.bond.value.target)):
+    if "export" in set(differing_parts(pair, pair.target_record.value.target)):
         yield _not_attested(pair)
 
 
@@ -54,26 +54,26 @@ def attested_by_name(pair: Pair) -> Iterator[Finding]:
     title="a target of an attested name is the attested one",
     why="a name is kept when a layer, a head or a config is built again: then it is another target",
     remedy=_ATTEST,
-    needs=("binding", "bond", "manifest"),
+    needs=("binding", "target_record", "manifest"),
     after=("CTR060", "CTR020", "CTR022", "CTR023", "CTR025", "HEAD", "WGT016", "WGT018"),
 )
 def attested_by_content(pair: Pair) -> Iterator[Finding]:
     """Manifest, config, head, basis and files of a target of the recorded name are the recorded ones."""
-    found = set(differing_parts(pair, pair.bond.value.target))
+    found = set(differing_parts(pair, pair.target_record.value.target))
     if found and "export" not in found:
         yield _not_attested(pair)
 
 
 def _not_attested(pair: Pair) -> Finding:
-    bond = pair.bond.value
-    parts = list(differing_parts(pair, bond.target))
+    target_record = pair.target_record.value
+    parts = list(differing_parts(pair, target_record.target))
     more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     manifest = pair.manifest.value
-    record = f"export {lookup(bond.target, 'export')}, manifest {lookup(bond.target, 'manifest.content_sha256')}"
+    export, digest = (lookup(target_record.target, path) for path in ("export", "manifest.content_sha256"))
     return Finding(
         subject="target",
         where=pair.place(manifest.path),
-        expected=f"{record}, as {bond.place} states, or an attestation",
+        expected=f"export {export}, manifest {digest}, as {target_record.place} states, or an attestation",
         found=f"export {manifest.export}, manifest {manifest.digest}",
         message=f"{NOT_ATTESTED}: another {', '.join(parts[:_SHOWN])}{more}",
     )
@@ -84,7 +84,7 @@ def _not_attested(pair: Pair) -> Finding:
     title="each given attestation follows its schema and was not edited",
     why="an attestation is a statement about digests: a changed one states what nobody has measured",
     remedy=_AGAIN,
-    over=("attestations",),
+    each_of=("attestations",),
     codes=("attestation", "attestation-edited"),
 )
 def whole(pair: Pair) -> Iterator[Finding]:
@@ -246,11 +246,11 @@ def bound_traces(pair: Pair) -> Iterator[Finding]:
     why="the pair is bound by the attestation's digests, but older release checks pair by these names and refuse it",
     remedy="nothing, if no older check stands in the way",
     severity="note",
-    needs=("attestations", "binding", "bond", "manifest"),
+    needs=("attestations", "binding", "target_record", "manifest"),
 )
 def attested_names(pair: Pair) -> Iterator[Finding]:
     """The export that the sidecar was written for is the attested target's name."""
     own, found = lookup(pair.binding.value, "target.export"), pair.manifest.value.export
-    if pair.bond.value.attestation is not None and own != found:
+    if pair.target_record.value.attestation is not None and own != found:
         where = pair.place(pair.layout.sidecar, "target_export")
         yield differing("target_export of the sidecar", where, expected=found, found=own)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.artifacts.config import ConfigFault, DrafterConfig
-from forgepack.verify.compare import differing, same
+from forgepack.equality import equal_json
+from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -44,7 +45,7 @@ def _fault(pair: Pair, config: DrafterConfig, fault: ConfigFault) -> Finding:
     title="the package is attested: its sidecar binds it to target and sources by digests",
     why="names alone bind nothing: a rebuilt head, another export or an edited weight keeps every name",
     remedy="emit the package with forgepack emit; the other checks say what is known without it",
-    over=("binding",),
+    each_of=("binding",),
     codes=("unattested", "binding"),
     after=("PKG006",),
 )
@@ -82,7 +83,7 @@ def implemented(pair: Pair) -> Iterator[Finding]:
     title="no config contradicts itself",
     why="tools read the outer or the nested value, so two of them see two models",
     remedy="make both values agree with the source",
-    over=("config", "checkpoint_config", "target_config"),
+    each_of=("config", "checkpoint_config", "target_config"),
 )
 def conflicts(pair: Pair) -> Iterator[Finding]:
     """What a config states twice agrees: outer and nested object, flat key and rope_parameters, both dtypes."""
@@ -136,7 +137,7 @@ def target_geometry(pair: Pair) -> Iterator[Finding]:
 def manifest_block(pair: Pair) -> Iterator[Finding]:
     """T of the manifest is the profile's block, and every context is a distinct positive number."""
     manifest, geometry = pair.manifest.value, pair.profile.geometry
-    if not same(manifest.block, geometry.block):
+    if not equal_json(manifest.block, geometry.block):
         where = pair.place(manifest.path, "T")
         yield differing("tokens of a verification", where, expected=geometry.block, found=manifest.block)
     contexts = manifest.contexts

@@ -11,9 +11,10 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.model_files import BOUND, model_file_record
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.tree import JUNK
+from forgepack.equality import equal_json_strict
 from forgepack.verify.binding import bound, stated_at
 from forgepack.verify.bundle import present_files
-from forgepack.verify.compare import differing, identical
+from forgepack.verify.compare import differing
 from forgepack.verify.coverage import by_tools, covering
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -34,7 +35,7 @@ _TREES = {
 
 def _unbound(pair: Pair) -> bool:
     """Whether the statement about the target is of version 1, which binds no files of model/."""
-    attestation = pair.bond.value.attestation
+    attestation = pair.target_record.value.attestation
     older = is_of_version_1(pair.written_sidecar) if attestation is None else attestation.older
     return older and not isinstance(bound(pair, _RECORD), Mapping)
 
@@ -107,7 +108,7 @@ def model_file_bytes(pair: Pair) -> Iterator[Finding]:
     for name in sorted(set(stated) & set(present)):
         digest = pair.digests.value.get(present[name])
         record = stated[name] if isinstance(stated[name], Mapping) else {}
-        if digest is not None and not identical(
+        if digest is not None and not equal_json_strict(
             (digest.bytes, digest.sha256), (record.get("bytes"), record.get("sha256"))
         ):
             where = pair.place(present[name])

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from forgepack.artifacts.manifest_fields import KNOWN_VERSION, differences, form_faults, prefill_gaps
-from forgepack.verify.compare import differing, same
+from forgepack.equality import equal_json
+from forgepack.verify.compare import differing
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -79,7 +80,7 @@ def prefill(pair: Pair) -> Iterator[Finding]:
     """TP is the profile's prefill rows, and each chunk has the entry p<TP>_<k>k of every prefill context."""
     manifest, rows = pair.manifest.value, pair.profile.geometry.prefill_rows
     stated = manifest.raw.get("TP")
-    if stated is not None and not same(stated, rows):
+    if stated is not None and not equal_json(stated, rows):
         yield differing("rows of a prefill", pair.place(manifest.path, "TP"), expected=rows, found=stated)
     for path, expected, found in prefill_gaps(manifest.raw):
         yield differing("prefill entries of a chunk", pair.place(manifest.path, path), expected=expected, found=found)
@@ -99,7 +100,7 @@ def known_version(pair: Pair) -> Iterator[Finding]:
     """``version`` of the manifest, where it is stated, is 1."""
     manifest = pair.manifest.value
     stated = manifest.raw.get("version")
-    if stated is not None and not same(stated, KNOWN_VERSION):
+    if stated is not None and not equal_json(stated, KNOWN_VERSION):
         where = pair.place(manifest.path, "version")
         yield differing("version of the manifest", where, expected=KNOWN_VERSION, found=stated)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from forgepack.equality import equal_json
 from forgepack.verify.binding import bound, must_state, stated_at
-from forgepack.verify.compare import differing, same
+from forgepack.verify.compare import differing
 from forgepack.verify.derivation import expected_narrowing
 from forgepack.verify.lineage import constant_values
 from forgepack.verify.report import Finding
@@ -31,7 +32,7 @@ _FILES = ("selector", "head", "checkpoint", "quant")
 def mask_scale(pair: Pair) -> Iterator[Finding]:
     """mask_scale of the sidecar is the profile's."""
     expected, found = pair.profile.recipe.mask_scale, pair.sidecar.value.get("mask_scale")
-    if not same(found, expected):
+    if not equal_json(found, expected):
         where = pair.place(pair.layout.sidecar, "mask_scale")
         yield differing("mask scale", where, expected=expected, found=found)
 
@@ -52,7 +53,7 @@ def folds(pair: Pair) -> Iterator[Finding]:
         "feat_scale": recipe.feat_scale,
     }
     for key, value in expected.items():
-        if not same(sidecar.get(key), value):
+        if not equal_json(sidecar.get(key), value):
             where = pair.place(pair.layout.sidecar, key)
             yield differing(f"fold {key}", where, expected=value, found=sidecar.get(key))
 
@@ -106,7 +107,7 @@ def mask_scale_applied(pair: Pair) -> Iterator[Finding]:
     why="one such value spreads over a whole layer, and drafts become the first ids of the vocabulary",
     remedy="restore the file from its source",
     depth="lineage",
-    over=(*_FILES, "embedding"),
+    each_of=(*_FILES, "embedding"),
 )
 def finite(pair: Pair) -> Iterator[Finding]:
     """Every floating value of selector, head, embedding, checkpoint and quantized drafter is finite."""
@@ -124,7 +125,7 @@ def finite(pair: Pair) -> Iterator[Finding]:
     why="a hole that a failed download or a file saved over itself left reads as zeros and raises no error",
     remedy="restore the file from its source",
     depth="lineage",
-    over=(*_FILES, "embedding"),
+    each_of=(*_FILES, "embedding"),
     waivable=True,
 )
 def not_empty(pair: Pair) -> Iterator[Finding]:
@@ -142,7 +143,7 @@ def not_empty(pair: Pair) -> Iterator[Finding]:
     why="only four bits are stored in the package: a larger index would name another value",
     remedy="quantize again; restore the target's export",
     depth="lineage",
-    over=("quant", "head"),
+    each_of=("quant", "head"),
 )
 def indices(pair: Pair) -> Iterator[Finding]:
     """Indices of the quantized drafter and of the export's head are 0 to 15."""

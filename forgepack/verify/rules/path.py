@@ -60,7 +60,7 @@ def path_escape(pair: Pair) -> Iterator[Finding]:
     why="a link's content can change or be another machine's; copied, it breaks or takes a secret along",
     remedy="replace the link by the file, or pass --allow-links for a hub cache",
     codes=("link", "link-loop", "link-dangling"),
-    over=_TREES,
+    each_of=_TREES,
 )
 def links(pair: Pair) -> Iterator[Finding]:
     """No part holds a link, unless links are allowed and lead to regular files."""
@@ -85,7 +85,7 @@ def _link(pair: Pair, path: Path, expected: str, found: str) -> Finding:
     why="a pipe, socket or device blocks or feeds whoever opens it",
     remedy="remove the entry, restore the file",
     codes=("not-regular",),
-    over=_TREES,
+    each_of=_TREES,
 )
 def special_files(pair: Pair) -> Iterator[Finding]:
     """No part holds a pipe, socket or device, and no folder stands where a file must be."""
@@ -106,7 +106,7 @@ def special_files(pair: Pair) -> Iterator[Finding]:
     why="on macOS and Windows one of the two files is lost at checkout or copy",
     remedy="rename or remove one of the two",
     codes=("case-collision",),
-    over=_TREES,
+    each_of=_TREES,
 )
 def name_collisions(pair: Pair) -> Iterator[Finding]:
     """Names below each part, and those that tools look for, stay distinct under case folding and normalization."""
@@ -153,7 +153,7 @@ def file_names(pair: Pair) -> Iterator[Finding]:
     why="AppleDouble and thumbnail files break loaders that list a folder",
     remedy="remove them",
     severity="warning",
-    over=_TREES,
+    each_of=_TREES,
 )
 def junk(pair: Pair) -> Iterator[Finding]:
     """No .DS_Store, ._ file, Thumbs.db, desktop.ini or __MACOSX lies in any part."""

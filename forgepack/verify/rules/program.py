@@ -7,9 +7,10 @@ from itertools import zip_longest
 from typing import Any
 
 from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, AssetFiles
+from forgepack.equality import equal_json
 from forgepack.geometry import Geometry
 from forgepack.verify.binding import against, bound, must_state, stated_at
-from forgepack.verify.compare import differing, lookup, same
+from forgepack.verify.compare import differing, lookup
 from forgepack.verify.faults import reported
 from forgepack.verify.files import file_differences
 from forgepack.verify.metadata import metadata_differences, sidecar_digests
@@ -34,7 +35,7 @@ def listed_entries(pair: Pair) -> Iterator[Finding]:
         for side in ("inputs", "outputs"):
             path = f"{name}.{side}"
             wanted, stated = lookup(expected, path), lookup(found, path)
-            if not same(stated, wanted):
+            if not equal_json(stated, wanted):
                 where = pair.place(pair.layout.sidecar, f"entries.{path}")
                 message = _entry_fault(wanted, stated)
                 yield differing(f"{side} of {name}", where, expected=wanted, found=stated, message=message)
@@ -259,7 +260,7 @@ def size(pair: Pair) -> Iterator[Finding]:
     prefix = f"{pair.layout.asset.name}/"
     total = sum(e.size for e in pair.tree.value if e.path.startswith(prefix) and e.kind == "file")
     expected, found = round(total / 1e6), pair.sidecar.value.get("mb")
-    if not same(found, expected):
+    if not equal_json(found, expected):
         where = pair.place(pair.layout.sidecar, "mb")
         yield differing("mb of the sidecar", where, expected=expected, found=found, message=f"{total} bytes")
 

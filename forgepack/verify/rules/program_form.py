@@ -36,7 +36,7 @@ def declarations(pair: Pair) -> Iterator[Finding]:
     why="Core AI does not check it: a short buffer is filled with the bytes after it, a long one hides bytes",
     remedy="restore the package from its source, or emit it again",
     depth="lineage",
-    over=("program", "target_head"),
+    each_of=("program", "target_head"),
     codes=("buffer-length",),
     after=("PKG012", "PKG013"),
     since=2,

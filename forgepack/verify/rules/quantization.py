@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.artifacts.trace_overlap import parse_fingerprint
+from forgepack.equality import equal_json
 from forgepack.verify.binding import bound, stated_at
-from forgepack.verify.compare import differing, same
+from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
 from forgepack.verify.recipe import recipe_differences
 from forgepack.verify.report import Finding
@@ -66,7 +67,7 @@ def quant_recipe(pair: Pair) -> Iterator[Finding]:
         "profile.sha256": (profile.digest, report.profile_sha256),
     }
     for path, (expected, found) in stated.items():
-        if not same(found, expected):
+        if not equal_json(found, expected):
             message = f"it is of another profile: --profile {found}" if path == "profile.name" else ""
             where = pair.place(report.path, path)
             yield differing(f"{path} of the report", where, expected=expected, found=found, message=message)
@@ -187,7 +188,7 @@ def held_out_apart(pair: Pair) -> Iterator[Finding]:
     for key in ("equal", "copied"):
         path = f"{_OVERLAP}.{key}"
         count = bound(pair, path)
-        if count is not None and not same(count, 0):
+        if count is not None and not equal_json(count, 0):
             yield differing(f"{key} held-out sequences", stated_at(pair, path), expected=0, found=count)
 
 

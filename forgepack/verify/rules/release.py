@@ -39,7 +39,7 @@ def _stated(part: str) -> str:
     title="release.json has the form of schema 1",
     why="a release check that can't read a field refuses the whole release, or skips what the field protects",
     remedy=_BUNDLE,
-    over=("release",),
+    each_of=("release",),
     codes=("release",),
 )
 def form(pair: Pair) -> Iterator[Finding]:

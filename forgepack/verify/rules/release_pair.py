@@ -10,9 +10,10 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.release_json import RELEASE_FILE, Release
 from forgepack.artifacts.release_record import KIND, RECORD_FILE, SUMS_FILE, release_record
 from forgepack.artifacts.tree import unsafe_reason
+from forgepack.equality import equal_json
 from forgepack.facts.fact import differences
 from forgepack.verify.bundle import present_files
-from forgepack.verify.compare import differing, lookup, same
+from forgepack.verify.compare import differing, lookup
 from forgepack.verify.faults import reported
 from forgepack.verify.layout import CONFIG_FILE, SELECTOR_FILE
 from forgepack.verify.report import Finding
@@ -52,7 +53,7 @@ def drafter_entry(pair: Pair) -> Iterator[Finding]:
         "taps": pair.config.value.taps,
     }
     for key, value in expected.items():
-        if not same(stated[key], value):
+        if not equal_json(stated[key], value):
             yield differing(f"drafter's {key}", _stated(f"drafter.{key}"), expected=value, found=stated[key])
 
 
@@ -162,7 +163,7 @@ def _expected_record(pair: Pair, release: Release) -> dict[str, Any]:
     why="whoever checks by sha256sum must check the same bytes",
     remedy=_BUNDLE,
     needs=("release",),
-    over=("sums",),
+    each_of=("sums",),
     codes=("sums",),
     after=("CTR040",),
 )

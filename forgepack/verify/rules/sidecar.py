@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from forgepack.equality import equal_json
 from forgepack.verify.binding import must_state
-from forgepack.verify.bond import named_export
-from forgepack.verify.compare import differing, same
+from forgepack.verify.compare import differing
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
+from forgepack.verify.target_record import named_export
 
 _KEYS: dict[str, tuple[type, ...]] = {
     "W": (int,),
@@ -66,7 +67,7 @@ def dimensions(pair: Pair) -> Iterator[Finding]:
         "RP": geometry.prefill_rows,
     }
     for key, value in expected.items():
-        if not same(sidecar.get(key), value):
+        if not equal_json(sidecar.get(key), value):
             where = pair.place(pair.layout.sidecar, key)
             yield differing(f"{key} of the sidecar", where, expected=value, found=sidecar.get(key))
 

@@ -40,7 +40,7 @@ def known_bad_found(pair: Pair) -> Iterator[Finding]:
 
 
 def _listed(pair: Pair, digests: Iterator[tuple[str, str]]) -> Iterator[Finding]:
-    lists = (pair.profile.known_bad, pair.profile.withdrawn, pair.sources.given.denied)
+    lists = (pair.profile.known_bad, pair.profile.withdrawn, pair.sources.extra_files.denied)
     for where, sha256 in sorted(set(digests)):
         reason = next((reasons[sha256] for reasons in lists if sha256 in reasons), None)
         if reason is not None:

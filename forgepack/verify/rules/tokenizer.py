@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from forgepack.equality import equal_json
 from forgepack.facts.target import meaning_facts, settings_facts, template_facts, tokenizer_bytes_facts
 from forgepack.verify.binding import against, bound, compared
-from forgepack.verify.compare import differing, same
+from forgepack.verify.compare import differing
 from forgepack.verify.faults import reported
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
@@ -45,7 +46,7 @@ def meaning(pair: Pair) -> Iterator[Finding]:
 
 def _rewritten(pair: Pair) -> bool:
     """Whether tokenizer.json has other bytes than the binding states: only then its meaning must be looked at."""
-    return not same(pair.tokenizer_files.value.sha256, bound(pair, "target.tokenizer.sha256"))
+    return not equal_json(pair.tokenizer_files.value.sha256, bound(pair, "target.tokenizer.sha256"))
 
 
 @rule(

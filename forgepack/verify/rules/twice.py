@@ -41,7 +41,7 @@ def _findings(pair: Pair, severity: Severity) -> Iterator[Finding]:
     title="what the pair's documents state twice, they state alike",
     why="one of two statements is wrong, and each reader believes another",
     remedy="emit the package again from inputs that belong together",
-    over=_OVER,
+    each_of=_OVER,
     after=(
         *("SRC002", "SRC012", "SRC013", "SRC016", "SRC017", "SRC018", "SRC019", "SRC020", "SRC021", "SRC022"),
         *("TAP", "CTR00", "CTR02", "CTR03", "CTR06", "HEAD", "NUM00", "TOK", "WGT01", "LIC00", "PKG01"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from forgepack.verify.compare import differing, same
+from forgepack.equality import equal_json
+from forgepack.verify.compare import differing
 from forgepack.verify.report import Finding
 from forgepack.verify.rule import rule
 from forgepack.verify.subject import Pair
@@ -37,7 +38,7 @@ def _rows(pair: Pair) -> Iterator[tuple[str, str, Any]]:
     title="configs, embedding, head and codebooks have the profile's number of rows",
     why="a row more or less shifts or cuts every token after it, and a padded head of another size can't be shared",
     remedy="use the target that the drafter was trained for",
-    over=("config", "target_config", "embedding", "head", "selector"),
+    each_of=("config", "target_config", "embedding", "head", "selector"),
 )
 def rows(pair: Pair) -> Iterator[Finding]:
     """Everything with one row a token has as many rows as the profile's vocabulary, padding included."""
@@ -45,7 +46,7 @@ def rows(pair: Pair) -> Iterator[Finding]:
     expected = pair.profile.geometry.vocab
     numbers = ", ".join(f"{subject} {_number(value)}" for subject, _, value in stated)
     for subject, where, value in stated:
-        if not same(_number(value), expected):
+        if not equal_json(_number(value), expected):
             yield differing(subject, where, expected=expected, found=_number(value), message=numbers)
 
 
@@ -85,7 +86,7 @@ def mask_token(pair: Pair) -> Iterator[Finding]:
     config, geometry = pair.config.value, pair.profile.geometry
     inner = config.raw.get("dflash_config")
     found = inner.get("mask_token_id") if isinstance(inner, dict) else None
-    if same(found, geometry.mask_token):
+    if equal_json(found, geometry.mask_token):
         return
     where = pair.place(config.path, "dflash_config.mask_token_id")
     yield differing("mask token", where, expected=geometry.mask_token, found=found, message=_mask_fault(pair, found))

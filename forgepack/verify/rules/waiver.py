@@ -25,7 +25,7 @@ def _place(waiver: Waiver, part: str) -> str:
 )
 def expired(pair: Pair) -> Iterator[Finding]:
     """Today (UTC) is no later than the last day of each waiver."""
-    for waiver in pair.ledger.expired():
+    for waiver in pair.acceptance.expired():
         where = _place(waiver, "expires")
         found = f"{waiver.rule} at {waiver.subject}, by {waiver.owner}: {waiver.reason}"
         yield differing("waiver", where, expected=f"to be gone after {waiver.expires}", found=found)
@@ -42,7 +42,7 @@ def expired(pair: Pair) -> Iterator[Finding]:
 )
 def unused(pair: Pair) -> Iterator[Finding]:
     """Each waiver that holds is met by a finding of its rule, place and digest, where its rule was evaluated."""
-    for waiver, digest in pair.ledger.unused():
+    for waiver, digest in pair.acceptance.unused():
         found = "no finding" if digest is None else f"a finding there, but with digest {digest}"
         expected = f"{waiver.rule} at {waiver.subject}, digest {waiver.digest}"
         yield differing("waiver", _place(waiver, "digest"), expected=expected, found=found)

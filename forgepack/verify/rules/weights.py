@@ -43,7 +43,7 @@ def _faults(pair: Pair, *codes: str) -> Iterator[ForgepackError]:
     title="no tensor is missing",
     why="a loader that skips what it does not find leaves the weight random or zero",
     remedy="restore the file from its source",
-    over=_FILES,
+    each_of=_FILES,
 )
 def missing(pair: Pair) -> Iterator[Finding]:
     """Checkpoint, selector and quantized drafter hold every tensor that the profile's geometry names."""
@@ -56,7 +56,7 @@ def missing(pair: Pair) -> Iterator[Finding]:
     title="no tensor is unexpected",
     why="a tensor under another name is a scheme that this tool does not implement, or a weight that is skipped",
     remedy="restore the file from its source; a drafter must not bring a head or an embedding of its own",
-    over=_FILES,
+    each_of=_FILES,
 )
 def unexpected(pair: Pair) -> Iterator[Finding]:
     """Checkpoint, selector and quantized drafter hold no tensor beyond those of the profile's geometry."""
@@ -69,7 +69,7 @@ def unexpected(pair: Pair) -> Iterator[Finding]:
     title="every tensor has the shape that the geometry demands",
     why="another shape is another model",
     remedy="restore the file from its source, or name the profile of this drafter",
-    over=_FILES,
+    each_of=_FILES,
 )
 def shapes(pair: Pair) -> Iterator[Finding]:
     """Shapes of all tensors follow from the profile's geometry."""
@@ -82,7 +82,7 @@ def shapes(pair: Pair) -> Iterator[Finding]:
     title="every tensor has the element type that the contract demands",
     why="a narrowed type loses range or precision without changing a shape",
     remedy="restore the file from its source; never convert it",
-    over=_FILES,
+    each_of=_FILES,
 )
 def dtypes(pair: Pair) -> Iterator[Finding]:
     """Checkpoint and codebooks are BF16, the quantized drafter F16, U8 and I8."""
@@ -100,7 +100,7 @@ def dtypes(pair: Pair) -> Iterator[Finding]:
     title="the config's element type is that of the tensors",
     why="a loader casts the weights to the type that the config names",
     remedy="restore config.json and model.safetensors from one source",
-    over=("config", "checkpoint_config"),
+    each_of=("config", "checkpoint_config"),
 )
 def config_dtype(pair: Pair) -> Iterator[Finding]:
     """``dtype`` of the drafter's config, where stated, is bfloat16, as its tensors are."""

@@ -13,10 +13,10 @@ from forgepack.artifacts.files import hash_file
 from forgepack.errors import HubError, NothingToVerifyError, UsageError
 from forgepack.hub import Effects, HubSettings, Progress
 from forgepack.release.published.verify import PublishedRelease, name_release, verify_published
-from forgepack.verify.given import Given
+from forgepack.verify.extra_files import ExtraFiles
+from forgepack.verify.policy import Policy
 from forgepack.verify.report import Depth, Report
 from forgepack.verify.selection import Selection
-from forgepack.verify.terms import Terms
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
 from tests.hub.loopback import LoopbackHub
 from tests.release.bench import STEM, edit, edit_listed, relist
@@ -70,8 +70,8 @@ def test_terms_hold_for_a_published_release(hub: LoopbackHub, released: Path) ->
     report = look(
         hub,
         released,
-        terms=Terms(selection=Selection(ignore=("LIC006",))),
-        given=Given(denied={digest: "withdrawn"}),
+        policy=Policy(selection=Selection(ignore=("LIC006",))),
+        extra_files=ExtraFiles(denied={digest: "withdrawn"}),
         named={"deny": "deny.toml"},
     )
     assert ({"SRC001", "SRC008"}, 1) == (failed(report), report.not_selected)

@@ -62,7 +62,7 @@ def hash_content(path: Path, file: HubFile, progress: Callable[[int], None]) -> 
     return content
 
 
-class Part:
+class PartialFile:
     """The staged bytes of one file, open for appending. ``size`` bytes are on disk and in ``content``."""
 
     def __init__(self, path: Path, file: HubFile) -> None:

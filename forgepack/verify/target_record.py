@@ -13,27 +13,32 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.safetensors_file import SafetensorsFile
+from forgepack.equality import equal_json
 from forgepack.errors import ForgepackError
 from forgepack.facts import target as facts
 from forgepack.facts.fact import Fact
-from forgepack.verify.compare import lookup, same
+from forgepack.verify.compare import lookup
 from forgepack.verify.files import describe, target_file
 from forgepack.verify.input_set import never
 from forgepack.verify.inputs import Input, UnavailableError
-from forgepack.verify.subject import Bond, Pair
+from forgepack.verify.subject import Pair, TargetRecord
 
 NO_ATTESTATION = "no --attestation was given"
 NO_EVIDENCE = "no --evidence was given"
 REFACTORED = "an attested target's head has the same content in other tables; HEAD003 compares the content"
 
 
-def choose_bond(pair: Pair) -> Bond:
+def choose_target_record(pair: Pair) -> TargetRecord:
     """Return the record that the found target differs least from; the sidecar's where two differ alike."""
-    own = Bond(target=pair.binding.value.get("target"), place=pair.place(pair.layout.sidecar, "forgepack.target"))
+    own = TargetRecord(
+        target=pair.binding.value.get("target"), place=pair.place(pair.layout.sidecar, "forgepack.target")
+    )
     if not pair.attestations.available:
         return own
-    others = [Bond(target=a.target, place=f"{a.name}: target", attestation=a) for a in pair.attestations.value]
-    return min((own, *others), key=lambda bond: len(list(differing_parts(pair, bond.target))))
+    others = [
+        TargetRecord(target=a.target, place=f"{a.name}: target", attestation=a) for a in pair.attestations.value
+    ]
+    return min((own, *others), key=lambda record: len(list(differing_parts(pair, record.target))))
 
 
 def differing_parts(pair: Pair, record: Any) -> Iterator[str]:
@@ -70,11 +75,11 @@ def _files(pair: Pair, files: Any) -> Iterator[str]:
 
 
 def _is_as_recorded(pair: Pair, file: Path, record: Any) -> bool:
-    return same(describe(pair, file), record)
+    return equal_json(describe(pair, file), record)
 
 
 def _states(record: Any, read: Callable[[], Iterator[Fact]]) -> bool:
-    return all(same(fact.value, lookup(record, fact.path)) for fact in read())
+    return all(equal_json(fact.value, lookup(record, fact.path)) for fact in read())
 
 
 def _holds(check: Callable[[], bool]) -> bool:
@@ -87,7 +92,7 @@ def _holds(check: Callable[[], bool]) -> bool:
 
 def named_export(pair: Pair) -> Any:
     """Return the export that the sidecar's runtime keys must name: an attested target's package keeps its own."""
-    if pair.binding.available and pair.bond.value.attestation is not None:
+    if pair.binding.available and pair.target_record.value.attestation is not None:
         return lookup(pair.binding.value, "target.export")
     return pair.manifest.value.export
 
@@ -98,9 +103,9 @@ def emitted_head(pair: Pair) -> SafetensorsFile:
     An attested target's head has the same content, but perhaps in other tables and scales: it is legally not there.
     """
     head = pair.head.value
-    if not pair.binding.available or pair.bond.value.attestation is None:
+    if not pair.binding.available or pair.target_record.value.attestation is None:
         return head
-    own, attested = pair.binding.value.get("target"), pair.bond.value.target
-    if not same(lookup(attested, "head.tensors"), lookup(own, "head.tensors")):
+    own, attested = pair.binding.value.get("target"), pair.target_record.value.target
+    if not equal_json(lookup(attested, "head.tensors"), lookup(own, "head.tensors")):
         raise UnavailableError(Input("emitted_head", never, absent=REFACTORED))
     return head

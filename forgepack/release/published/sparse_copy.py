@@ -1,4 +1,4 @@
-"""A hollow copy of a published release: small files whole, big ones as holes of their true size with their heads.
+"""A sparse copy of a published release: small files whole, big ones as holes of their true size with their heads.
 
 The hub records size and digest of every file at a commit, so a release can be judged without its weights: the
 readers of headers find them in place, the digests are the hub's own, and what no rule at that depth looks at is a
@@ -32,7 +32,7 @@ _WHOLE = (".json", ".jinja", ".md", ".txt", "main.hash", "LICENSE", "NOTICE", SU
 
 
 @dataclass(slots=True, kw_only=True)
-class HollowCopy:
+class SparseCopy:
     """A folder being filled from one commit; ``known`` is the hub's size and digest of each file, by local path.
 
     What is not in LFS comes whole and is hashed, so do texts of up to 64 MB; of weights only the heads come.
@@ -65,7 +65,7 @@ class HollowCopy:
             if name in chosen and (file.sha256 is None or text):
                 self.fetch(file)
             else:
-                self._hollow(file, head=name in chosen)
+                self._sparse(file, head=name in chosen)
 
     def fill_row(self, path: Path, token: int) -> None:
         """Bring one row of an embedding, where it has one: the pair is bound to the mask token's."""
@@ -78,7 +78,7 @@ class HollowCopy:
             size = 2 * table.shape[1]
             self._patch(self._heads[name], table.offset + token * size, size)
 
-    def _hollow(self, file: HubFile, *, head: bool) -> None:
+    def _sparse(self, file: HubFile, *, head: bool) -> None:
         path = self._place(file)
         with new_file(path) as handle:
             handle.truncate(file.size)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from forgepack.cli.common import Talk
+from forgepack.cli.common import Console
 
 if TYPE_CHECKING:
     from forgepack.release.verification.run import Accepting
@@ -50,14 +50,14 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def terms_options(command: F) -> F:
+def policy_options(command: F) -> F:
     """Add the options of this module."""
     for flag, settings in reversed(_OPTIONS):
         command = click.option(flag, **settings)(command)
     return command
 
 
-def read_accepting(options: Mapping[str, Any], talk: Talk) -> Accepting:
+def read_accepting(options: Mapping[str, Any], console: Console) -> Accepting:
     """Read every file that the options name; UsageError for one that is not there or not valid, with the place."""
     from forgepack.release.verification.run import Acceptance
     from forgepack.release.verification.run import read_accepting as read
@@ -74,8 +74,8 @@ def read_accepting(options: Mapping[str, Any], talk: Talk) -> Accepting:
         today=today(),
     )
     accepting = read(acceptance, of_pair=options["drafter"] is not None)
-    if kept := accepting.terms.selection.kept():
-        talk.detail(f"note: {len(kept)} rules that are never waived run although --ignore names them")
+    if kept := accepting.policy.selection.kept():
+        console.detail(f"note: {len(kept)} rules that are never waived run although --ignore names them")
     return accepting
 
 

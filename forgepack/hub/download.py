@@ -38,7 +38,7 @@ class Job:
         return f"{self.profile.hub.repo} @ {self.commit}"
 
 
-def bring_files(
+def download_files(
     job: Job, wanted: list[HubFile], *, source: Source, effects: Effects, policy: RetryPolicy
 ) -> FetchReport:
     """Bring ``wanted`` from ``source`` into the folder, then the lock; on an error what has landed waits in parts."""
@@ -78,7 +78,7 @@ def _land(item: Item, staging: Staging, transfer: Transfer, job: Job) -> FileRep
 
 
 def plan_files(job: Job, wanted: list[HubFile], effects: Effects) -> FetchReport:
-    """Report what ``bring_files`` would do; nothing is written."""
+    """Report what ``download_files`` would do; nothing is written."""
     items = make_plan(wanted, job.out, force=job.force, profile=job.profile, effects=effects)
     files = [
         FileReport(

@@ -1,4 +1,4 @@
-"""On which terms a verification is judged: which rules run, which findings are accepted, and the account of both."""
+"""On which policy a verification is judged: which rules run, which findings are accepted, and the account of both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forgepack.verify.waivers import Waiver, WaiverFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Policy:
     """What the gate's owner decided; the default accepts nothing and leaves nothing out."""
 
     selection: Selection = field(default_factory=Selection)
@@ -23,11 +23,11 @@ class Terms:
     exit_zero: bool = False
 
 
-class Ledger:
-    """Accepts findings under given terms, and remembers which waivers and known findings it met."""
+class AcceptanceRecord:
+    """Accepts findings under a policy, and remembers which waivers and known findings it met."""
 
-    def __init__(self, terms: Terms | None = None) -> None:
-        self.terms = terms or Terms()
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
         self.evaluated: set[str] = set()
         self._used: set[str] = set()
         self._met: Counter[tuple[str, str]] = Counter()
@@ -36,10 +36,10 @@ class Ledger:
     @property
     def waivers(self) -> tuple[Waiver, ...]:
         """All waivers that were given."""
-        return () if self.terms.waivers is None else self.terms.waivers.waivers
+        return () if self.policy.waivers is None else self.policy.waivers.waivers
 
     def judge(self, rule: Rule, finding: Finding) -> Finding:
-        """Return a finding marked as waived or known where the terms accept it."""
+        """Return a finding marked as waived or known where the policy accepts it."""
         if not rule.waivable:
             return finding
         waived = self._waived(rule, finding)
@@ -48,27 +48,27 @@ class Ledger:
         return replace(finding, accepted=Accepted(kind="known")) if self._known(rule, finding) else finding
 
     def _waived(self, rule: Rule, finding: Finding) -> Accepted | None:
-        if self.terms.waivers is None:
+        if self.policy.waivers is None:
             return None
         digest = finding.digest(rule.id)
         self._digests[rule.id, finding.place] = digest
         key = (rule.id, finding.place, digest)
         waiver = next((one for one in self.waivers if one.key == key), None)
-        if waiver is None or self.terms.waivers.expired(waiver):
+        if waiver is None or self.policy.waivers.expired(waiver):
             return None
         self._used.add(waiver.place)
         return Accepted(kind="waived", reason=waiver.reason, owner=waiver.owner, expires=waiver.expires.isoformat())
 
     def _known(self, rule: Rule, finding: Finding) -> bool:
-        if self.terms.baseline is None:
+        if self.policy.baseline is None:
             return False
         key = (rule.id, finding.key(rule.id))
         self._met[key] += 1
-        return self._met[key] <= self.terms.baseline.known.get(key, 0)
+        return self._met[key] <= self.policy.baseline.known.get(key, 0)
 
     def expired(self) -> Iterator[Waiver]:
         """Yield the waivers whose last day has passed."""
-        file = self.terms.waivers
+        file = self.policy.waivers
         yield from (one for one in self.waivers if file is not None and file.expired(one))
 
     def unused(self) -> Iterator[tuple[Waiver, str | None]]:
@@ -83,7 +83,7 @@ class Ledger:
 
     def baseline_result(self, inputs: Mapping[str, Mapping[str, str]]) -> BaselineResult | None:
         """Return what the baseline told: how many findings were known, which are gone, which inputs are others."""
-        baseline = self.terms.baseline
+        baseline = self.policy.baseline
         if baseline is None:
             return None
         gone = [

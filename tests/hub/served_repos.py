@@ -23,7 +23,7 @@ class ServedRepo:
 
 
 @dataclass(slots=True, kw_only=True)
-class Shelf:
+class ServedRepos:
     """Everything served: repositories by name, the addresses of both origins, entries a page, path prefix."""
 
     repos: dict[str, ServedRepo] = field(default_factory=dict)

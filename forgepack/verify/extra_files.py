@@ -9,7 +9,7 @@ from forgepack.artifacts.attestation import AttestationFile, Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class ExtraFiles:
     """Files that were read already; ``denied`` maps a digest to the reason why it was withdrawn."""
 
     attestations: tuple[AttestationFile, ...] = ()
