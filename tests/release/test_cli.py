@@ -51,7 +51,7 @@ def verify_args(base: Path, *args: str) -> list[str]:
 
 
 def test_bundle_tells_what_it_wrote(base: Path, released: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Data on stdout, messages on stderr; the folder: the one that the library writes, with a relative --out too."""
+    """Data on stdout, messages on stderr; the folder is the one that the library writes, --out relative or not."""
     assert 0 == run(bundle_args(base))
     done = capsys.readouterr()
     assert "out: " in done.out
