@@ -26,8 +26,8 @@ def commands_page() -> str:
     intro = [
         "# Commands",
         "",
-        "Data goes to stdout, messages to stderr. `-q` leaves errors only, `-v` tells more, `-h` shows the help",
-        "of any command; they stand before or after its name. Exit codes: [exit-codes.md](exit-codes.md). Options with a",
+        "Data goes to stdout, messages to stderr. `-q` leaves errors only, `-v` tells more, `-h` shows help of a",
+        "command; they stand before or after its name. Exit codes: [exit-codes.md](exit-codes.md). Options with a",
         "*key* may stand in a [configuration file](configuration.md); the others are said each time.",
         "",
         " · ".join(f"[{name}](#{name})" for name in COMMANDS),
