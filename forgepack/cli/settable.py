@@ -139,7 +139,7 @@ SETTABLE: Mapping[str, Mapping[str, Settable]] = {
         "depth": Settable(file=_not_below(Depth.LINEAGE), variable=_not_below(Depth.LINEAGE), keeps=_as_deep),
         **_each(LINE, *TARGET, "evidence", "out", "allow-links", "dry-run", "force", "json"),
     },
-    "diff": _each(LINE, "json"),
+    "diff": {"profile": VARIABLE, **_each(LINE, "target", "json")},
     "inspect": {"profile": VARIABLE, **_each(LINE, "deep", "json")},
     "demo": _each(LINE, "work", "files", "threads", "json"),
     "explain": _each(LINE, "all", "json"),

@@ -22,7 +22,7 @@ COMPAT = Path(__file__).parents[2] / "fixtures/compat/0.1.0"
 NEVER_AN_INPUT = {
     *("aimodel-hash", "known-bad", "lock-differs", "lock-files", "nonfinite", "quant-digest"),
     *("sidecar", "tensor-dtype", "tensor-missing", "tensor-shape", "tensor-unexpected", "u4-range"),
-    *("deny", "emit-inputs", "mil-limit", "pinned", "report", "target", "waivers"),
+    *("deny", "emit-inputs", "mil-limit", "pinned", "release-record", "report", "target", "waivers"),
     *("toml-depth", "toml-limit", "toml-number", "toml-syntax"),
 }
 # Codes of errors that keep a verification from finishing (exit 4 or 7): no fault of the content.
