@@ -35,11 +35,14 @@ $(VENV)/installed-release: pyproject.toml | $(BIN)/python
 demo: $(VENV)/installed  ## run the whole job on the embedded miniature
 	$(BIN)/forgepack demo $(ARGS)
 
+# Two processes; the tests of a file stay together, since they share what is dear to make.
+PYTEST := -m pytest -n 2 --dist loadfile
+
 test: $(VENV)/installed-dev  ## run the test suite
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python $(PYTEST) $(ARGS)
 
 test-whole: $(VENV)/installed-dev  ## the suite, looking at all of what it samples otherwise
-	$(BIN)/python -m pytest --whole $(ARGS)
+	$(BIN)/python $(PYTEST) --whole $(ARGS)
 
 # The suite on other versions than the locked ones, in an environment of its own below build/.
 define suite
@@ -47,7 +50,7 @@ $(PYTHON) -m venv --clear build/$(1)
 $(BIN)/uv pip compile --quiet --python build/$(1)/bin/python $(2) --group test pyproject.toml -o build/$(1)/versions.txt
 $(BIN)/uv pip sync --quiet --python build/$(1)/bin/python build/$(1)/versions.txt
 $(BIN)/uv pip install --quiet --python build/$(1)/bin/python --no-deps --editable .
-build/$(1)/bin/python -m pytest $(ARGS)
+build/$(1)/bin/python $(PYTEST) $(ARGS)
 endef
 
 test-oldest: $(VENV)/installed-release  ## the suite on the oldest versions that pyproject.toml allows (Python 3.11)
