@@ -115,7 +115,7 @@ def check_bounds(data: bytes, *, where: str, bounds: JsonBounds = DOCUMENT) -> N
 def _count_tokens(data: bytes, enough: int) -> int:
     """Return how many brackets, commas and colons stand outside of texts; a greater number up to ``enough``.
 
-    Marks inside texts are told apart from others only where all together are over the bound. From the first fault of
+    Marks inside texts count apart from others only where all together are over the bound. From the first fault of
     syntax on the number may be wrong: no parser comes that far.
     """
     count = sum(map(data.count, (b"[", b"{", b",", b":")))

@@ -25,7 +25,7 @@ def packed_bytes(count: int) -> int:
 def pack_u4(indices: U8Array) -> U8Array:
     """Pack uint8 ``indices`` of any shape, in C order, into a flat uint8 array.
 
-    Index 2i lies in the low nibble of byte i, index 2i+1 in its high nibble; the high nibble of an odd last
+    Index 2i is in the low nibble of byte i, index 2i+1 in its high nibble; the high nibble of an odd last
     index is 0. An index over 15 raises NumericsError.
     """
     flat = np.asarray(indices, np.uint8).reshape(-1)

@@ -5,7 +5,7 @@ OpenBLAS 0.3.31, float64, 777 x 640 x 1311). So BLAS is pinned to one thread, wo
 depend on the shapes alone, and every tile is computed by one call in one thread. NumPy and BLAS release the
 interpreter's lock inside the calls, so two workers do use two cores.
 
-Overflow and invalid operations are silent inside a pool: whoever uses a result checks that it is finite, and names
+Overflow and invalid operations are silent inside a pool: the user of a result checks that it is finite, and names
 the matrix or block, where a warning could not.
 """
 

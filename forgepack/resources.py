@@ -1,4 +1,4 @@
-"""Where the files that ship with the tool lie: inside the wheel, or beside the package in a checkout."""
+"""Where the files that ship with the tool are: inside the wheel, or beside the package in a checkout."""
 
 from __future__ import annotations
 

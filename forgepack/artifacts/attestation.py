@@ -1,7 +1,7 @@
 """An attestation: a drafter package, a second target, and the evidence that the pair was measured by.
 
-It lies outside the package, whose bytes stay as they are, and names all three by digests. Its own digest covers the
-rest of it, so that an edited one is told; it is not a signature, and does not say who wrote it.
+It is outside the package, whose bytes stay as they are, and names all three by digests. Its own digest covers the
+rest of it, so that an edited one is found; it is not a signature, and does not say who wrote it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Evidence:
 
 
 def read_attestation(path: Path, name: str) -> AttestationFile:
-    """Read an attestation; ``name`` is how its places are told.
+    """Read an attestation; ``name`` stands for it in places.
 
     Raises UsageError when there is no such file; UnreadableError and LimitError where it can't be read.
     """

@@ -109,7 +109,7 @@ class CoreMlModel:
 
 
 def told_method(sources: Mapping[str, Mapping[str, object]]) -> tuple[str, str] | None:
-    """Return (rtn or gptq, where that is told) from the first text that names one of them; None when none does.
+    """Return (rtn or gptq, where it is stated) from the first text that names one of them; None when none does.
 
     ``sources`` maps the name of a file to its flat keys and values.
     """

@@ -105,7 +105,7 @@ def _model_file(root: Path, found: _Found) -> Path | None:
 
 
 def _item(root: Path, path: Any, found: _Found) -> Path | None:
-    """Return where an item of the manifest lies, None when it is not there."""
+    """Return where an item of the manifest is, None when it is not there."""
     reason = "no path" if not isinstance(path, str) else unsafe_reason(path)
     if reason is not None:
         found.hurt("coreml-manifest", f"{MANIFEST}: {path!r}"[:200], f"the path is not safe: {reason}")
@@ -165,7 +165,7 @@ def _parse(messages: Any, data: bytes) -> Any | None:
 
 
 def _walk_weights(path: Path, found: _Found) -> BlobFile | None:
-    """Walk a weights file that is there; it is told when it is damaged."""
+    """Walk a weights file that is there; a damaged one is reported."""
     if not path.exists():
         return None
     try:

@@ -11,7 +11,7 @@ from forgepack.document import DocumentKind
 KIND = DocumentKind(
     name="forgepack.deny",
     title="deny list",
-    remake="forgepack schema deny tells its form",
+    remake="run `forgepack schema deny` for the format",
     code="deny",
     form="deny",
 )

@@ -161,7 +161,7 @@ def wrong_kind(path: Path, head: bytes, expected: str) -> CorruptError | None:
 def wrong_binary(path: Path, head: bytes, expected: str) -> CorruptError | None:
     """Return the error for a file whose first bytes are a well-known wrong thing or any text, or None.
 
-    For formats whose first bytes are never all printable: an error page's text is told as what it says.
+    For formats whose first bytes are never all printable: an error page's text is shown.
     """
     kind = next((name for magic, name in _BINARY_MAGICS.items() if head.startswith(magic)), None)
     if kind is None and head[_TAR] == b"ustar":

@@ -1,4 +1,4 @@
-"""A checkpoint folder held against its lock, and the lock against the profile.
+"""A checkpoint folder compared with its lock, and the lock against the profile.
 
 Every reader of a checkpoint calls ``require_locked`` first: repository, commit and known-bad digests are the
 profile's, sizes or all bytes of the files are the lock's.

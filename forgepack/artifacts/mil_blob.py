@@ -129,9 +129,9 @@ def _parse(data: bytes, offset: int, size: int) -> BlobRecord | str:
         return f"no record starts here: {sentinel:#x} in place of {_SENTINEL:#x}"
     if kind not in TYPES:
         return f"type {kind} is not known"
-    # Records lie behind each other, so a walk can't run in a circle.
+    # Records follow each other, so a walk can't run in a circle.
     if begin < offset + _RECORD.size or begin + nbytes > size:
-        return f"its {nbytes} bytes at {begin} lie outside the file of {size}"
+        return f"its {nbytes} bytes at {begin} are outside the file of {size}"
     if unused >= 8:
         return f"{unused} unused bits in the last byte"
     dtype, bits = TYPES[kind]

@@ -113,7 +113,7 @@ def weights_of(message: Any) -> Iterator[StoredWeight]:
 
 
 def blob_references(message: Any) -> Iterator[tuple[str, str, int, str]]:
-    """Yield (constant, file name, offset, element type) of every value that lies in a file."""
+    """Yield (constant, file name, offset, element type) of every value that is in a file."""
     for function, operation in operations_of(message):
         name = operation.outputs[0].name if len(operation.outputs) else operation.type
         for role, value in sorted(_values(operation).items()):

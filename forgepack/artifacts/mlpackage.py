@@ -28,7 +28,7 @@ def coreml_folder(folder: Path) -> str | None:
 
 
 def coreml_parts(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the names at the top of a tree under which something of Core ML lies, at any depth, sorted.
+    """Return the names at the top of a tree under which something of Core ML is, at any depth, sorted.
 
     ``paths`` are POSIX paths below the root. A suffix or a mark tells it, whatever its case: some file systems take
     ``X.MLPackage`` for ``X.mlpackage``.

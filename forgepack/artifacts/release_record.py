@@ -109,7 +109,7 @@ def render_sums(digests: Mapping[str, str]) -> bytes:
 
 
 def parse_sums(data: bytes, *, where: str) -> dict[str, str]:
-    """Return path -> SHA-256; CorruptError (``sums``) names the first line that is none of ours."""
+    """Return path -> SHA-256; CorruptError (``sums``) names the first line of another form."""
     found: dict[str, str] = {}
     for number, line in enumerate(data.decode("utf-8", "surrogateescape").splitlines(), 1):
         match = _LINE.fullmatch(line)

@@ -107,7 +107,7 @@ class SafetensorsFile:
         return self.raw(name).view(DTYPES[info.dtype]).reshape(info.shape)
 
     def info(self, name: str) -> TensorInfo:
-        """Return where the tensor lies; MissingError when the file has none of that name."""
+        """Return where the tensor is; MissingError when the file has none of that name."""
         if name not in self.tensors:
             raise MissingError("a tensor is missing", where=f"{self.path}: {name}", code="tensor-missing")
         return self.tensors[name]
@@ -172,7 +172,7 @@ def _read_header(path: Path, read: Callable[[int], bytes], head: bytes, size: in
             where=where,
             expected=f"at most {size - 8} bytes",
             found=f"{length} bytes",
-            hint="this is no safetensors file; fetch it again",
+            hint="this is not a safetensors file; fetch it again",
             code="header",
         )
     if length > MAX_HEADER:

@@ -157,5 +157,5 @@ def current_sidecar(raw: dict[str, Any], *, where: str) -> dict[str, Any]:
 
 
 def sidecar_path(package: Path) -> Path:
-    """Return where the sidecar of an ``.aimodel`` package lies: beside it, under the same stem."""
+    """Return where the sidecar of an ``.aimodel`` package is: beside it, under the same stem."""
     return package.with_suffix(".json")

@@ -15,7 +15,7 @@ class FileState:
     """Size, and times in ns of the last write and of the last change of any kind, which no tool can set back.
 
     ``number`` is the file's own, so that another file moved under the name is seen. A file that is linked, renamed or
-    given other rights meanwhile counts as changed as well: what was done to it can't be told.
+    given other rights meanwhile counts as changed as well: what was done to it can't be known.
     """
 
     path: Path

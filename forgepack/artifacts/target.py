@@ -1,6 +1,6 @@
 """The target as a release root: model/ (config, tokenizer, embedding), coreai/ (manifest, packages), export/<name>/.
 
-Parts may lie elsewhere; whether parts belong together is judged by manifest.export and digests, not by
+Parts may be elsewhere; whether parts belong together is judged by manifest.export and digests, not by
 folder names.
 """
 
@@ -37,7 +37,7 @@ _UNSAFE = "a package's path is not safe"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetPaths:
-    """Where the three parts of a target lie; ``export`` is None when the release leaves it out."""
+    """Where the three parts of a target are; ``export`` is None when the release leaves it out."""
 
     model: Path
     build: Path

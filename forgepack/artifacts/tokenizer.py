@@ -159,7 +159,7 @@ def _told_by_id(path: Path, pairs: list[tuple[Any, Any]]) -> dict[int, str]:
 
 
 def _meaning(raw: Mapping[str, Any], runs: tuple[str, ...], merges: tuple[str, ...]) -> dict[str, Any]:
-    """Return what the file means, its long lists as digests of runs: no text of it all lies in memory."""
+    """Return what the file means, its long lists as digests of runs: no text of it all is in memory."""
     model = {k: v for k, v in raw["model"].items() if k != "vocab"}
     return {
         "ids": runs,

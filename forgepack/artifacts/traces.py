@@ -5,7 +5,7 @@ Format (``np.savez``), per sequence j: ``tokens_j`` int32 (n,), ``plen_j`` 0-d i
 a JSON object as uint8; others carry no identity and are *unbound*. Any other key is refused: a key that this tool
 does not know could change what the others mean.
 
-A block starts at ``plen`` and then at every ``p + m + 1``; it is walked while its ``block`` tokens lie inside the
+A block starts at ``plen`` and then at every ``p + m + 1``; it is walked while its ``block`` tokens are inside the
 sequence and its context has features. Cycles recorded after the last such block are counted, not used; they must
 still start inside the sequence.
 

@@ -135,12 +135,12 @@ def _tell(result: AttestResult, out: Path, data: bytes, *, dry_run: bool, as_jso
     sample = f"{evidence['traces']['sequences']} sequences, {accepted['blocks']} blocks"
     lines = [
         f"{out}: {result.attestation['drafter']['package']} with target {target['export']}",
-        f"evidence: workload {evidence['workload']}, {sample}: {accepted['mean']:.3f} accepted a block",
+        f"evidence: workload {evidence['workload']}, {sample}: {accepted['mean']:.3f} accepted drafts per block",
     ]
     if "agreement" in shown:
         lines.append(f"agreement with the reference: {shown['agreement']['mean']:.3f} of its blocks")
     warnings = result.report.failed("warning")
-    lines += [f"warning: {check.id}: not so: {check.title} ({check.findings[0].where})" for check in warnings]
+    lines += [f"warning: {check.id}: {check.violation} ({check.findings[0].where})" for check in warnings]
     lines.append(f"sha256 {result.attestation['sha256']}, verified at depth {result.report.depth.label}")
     lines += [f"{len(data):,} bytes; nothing was written"] if dry_run else []
     click.echo("\n".join(escape_line(line) for line in lines))

@@ -48,10 +48,10 @@ A recipe:
 
 
 @click.command("build", epilog=EPILOG)
-@click.option("--checkpoint", type=_PATH, metavar="DIR", help="Where the checkpoint lies, or is to be fetched to.")
+@click.option("--checkpoint", type=_PATH, metavar="DIR", help="Where the checkpoint is, or is to be fetched to.")
 @click.option("--commit", metavar="COMMIT", help="Full commit of the checkpoint: must be the one the profile pins.")
 @click.option("--traces", type=_PATH, metavar="FILE", help="Recorded sequences that calibrate.")
-@click.option("--held-out", type=_PATH, metavar="FILE", help="Recorded sequences that only judge.")
+@click.option("--held-out", type=_PATH, metavar="FILE", help="Held-out sequences, for evaluation only.")
 @click.option("--target", type=_PATH, metavar="DIR", help="The target's release root.")
 @target_options
 @click.option("--output", type=_PATH, metavar="DIR", help="Release folder to be written.")

@@ -88,7 +88,7 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     for path in result.left_behind:
         console.say(f"note: left behind, not a file of a release's model: {path}")
     for check in result.report.failed("warning"):
-        console.say(f"warning: {check.id}: not so: {check.title} ({check.findings[0].where})")
+        console.say(f"warning: {check.id}: {check.violation} ({check.findings[0].where})")
     if as_json:
         echo_json(result_json(result))
     else:

@@ -68,7 +68,7 @@ class Console:
 
 
 class NumberRange(click.FloatRange):
-    """A number within bounds; what is not a number lies within none."""
+    """A number within bounds; what is not a number is within none."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number; fail for NaN, which no comparison refuses."""
@@ -154,12 +154,12 @@ def force_option(help: str = "Replace an output that forgepack made.") -> Callab
 
 
 def target_options(command: F) -> F:
-    """Add --target-model, --target-build and --target-export: parts that lie outside the release root."""
+    """Add --target-model, --target-build and --target-export: parts that are outside the release root."""
     for part in ("export", "build", "model"):
         command = click.option(
             f"--target-{part}",
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help=f"The target's {part} folder when it lies outside the release root.",
+            help=f"The target's {part} folder when it is outside the release root.",
         )(command)
     return command

@@ -48,7 +48,7 @@ class Config:
 def find_config(named: Path | None) -> Path | None:
     """Return the file to read: the named one, else forgepack.toml or a pyproject.toml that speaks of this tool.
 
-    Whatever has such a name and is no folder is read, so that a link to nowhere or a pipe is told, never passed over:
+    Whatever has such a name and is not a folder is read, so that a link to nowhere or a pipe is an error:
     what the file demands may be stricter.
     """
     if named is not None:

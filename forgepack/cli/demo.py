@@ -19,7 +19,7 @@ _CONTENTS = {
     "checkpoint": "the drafter as a hub would hold it: forgepack fetch --adopt takes it in",
     "target": "the target's release root: model/, coreai/, export/",
     "traces/calib.npz": "recorded sequences that calibrate",
-    "traces/heldout.npz": "recorded sequences that only judge",
+    "traces/heldout.npz": "held-out sequences, for evaluation only",
     "stale": "an older head of the same target: the wrong one",
     "README.md": "what it is, its licences, and what it measures",
 }
@@ -85,7 +85,7 @@ def _copy_files(out: Path, work: Path | None) -> None:
 
 def _closing(console: Console, work: Path | None) -> None:
     if work is not None:
-        console.say(f"everything that was built lies in {work}")
+        console.say(f"everything that was built is in {work}")
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def result_tables(result: DemoResult, console: terminal.Console | None = None) -
         refused.add_row(row.name, row.story, verdict, " ".join(row.rules))
     console.print(refused)
     measured = Table(
-        title="held-out replay (drafts accepted a block; share of blocks drafted alike)", title_justify="left"
+        title="held-out replay (accepted drafts per block; share of blocks drafted alike)", title_justify="left"
     )
     for column in ("variant", "acceptance", "± s.e.", "agreement"):
         measured.add_column(column, justify="left" if column == "variant" else "right")

@@ -193,7 +193,7 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def _ended_otherwise(err: BaseException, command: str | None) -> int:
-    """Return the code of what is no error of this tool's own: the machine's, or else an internal one."""
+    """Return the code of what is not an error of this tool's own: the machine's, or else an internal one."""
     known = machine_error(err)
     if known is None:
         return _internal(err)

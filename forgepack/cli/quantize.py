@@ -38,7 +38,7 @@ _SCALE = NumberRange(0, 1, min_open=True)
 @click.command("quantize")
 @click.argument("checkpoint", type=_FOLDER, metavar="CHECKPOINT")
 @click.option("--traces", type=_FOLDER, required=True, metavar="FILE", help="Recorded sequences that calibrate.")
-@click.option("--held-out", type=_FOLDER, metavar="FILE", help="Recorded sequences that only judge.")
+@click.option("--held-out", type=_FOLDER, metavar="FILE", help="Held-out sequences, for evaluation only.")
 @click.option("--target", type=_FOLDER, metavar="DIR", help="The target's release root.")
 @target_options
 @click.option("--out", type=_FOLDER, required=True, metavar="QUANT", help="Folder to write.")

@@ -45,7 +45,7 @@ class StepProgress:
     def say(self, step: str, text: str) -> None:
         """Print one line."""
         if self._bars is None:
-            self._step = step  # its first line is told
+            self._step = step  # its first line is printed
             self._console.say(f"{step}: {text}")
         else:
             self._bars.console.print(f"{step}: {escape(text)}", markup=False, highlight=False)

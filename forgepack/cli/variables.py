@@ -109,7 +109,7 @@ def _options(command: click.Command | None) -> Iterator[click.Option]:
 def source_date(unset: int = 0) -> int:
     """Return SOURCE_DATE_EPOCH, seconds since 1970, or ``unset`` where it is not set.
 
-    NumPy reads it as well, and can't be imported in whole where it is no number: every command refuses another text.
+    NumPy reads it as well, and can't be imported where it is not a number: every command refuses another text.
     """
     text = os.environ.get("SOURCE_DATE_EPOCH")
     if text is None:

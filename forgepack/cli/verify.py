@@ -60,7 +60,7 @@ FOLDER = click.Path(path_type=Path)
     help="Form of the report.",
 )
 @click.option("--report", "reports", multiple=True, metavar="FORMAT=FILE", help="Also write the report to FILE.")
-@click.option("--strict", is_flag=True, help="Let warnings refuse, too.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @click.option("--whole", is_flag=True, help="Refuse --select: a gate wants a verdict on the whole.")
 @force_option(help="Replace any regular file at --report, not only an older report of its form.")
 @policy_options
@@ -85,7 +85,7 @@ def verify(
 ) -> int:
     """Verify that the package in DRAFTER and a target belong together, or a whole release.
 
-    Every fault of the content is a finding (exit 1), all of them are told at once. Nothing is written into what is
+    Every fault of the content is a finding (exit 1), and all are reported at once. Nothing is written into what is
     read. Only --hub asks the network: for the hub's own digests at that commit, small files, and headers.
 
     A partial download of a release is understood: its export may be missing as a whole, its drafter with --plain.
@@ -153,7 +153,7 @@ def _check_subject(ctx: click.Context, options: dict[str, Any]) -> None:
             found = f"--{parts[0].replace('_', '-')}"
             raise UsageError("a release holds its own target", found=found, hint="leave the option out")
     elif options["plain"]:
-        hint = "add --bundle DIR, or name no --plain"
+        hint = "add --bundle DIR or drop --plain"
         raise UsageError("--plain leaves the drafter of a release out", found="DRAFTER", hint=hint)
 
 

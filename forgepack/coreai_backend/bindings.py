@@ -68,7 +68,7 @@ def authoring() -> Iterator[RawModule]:
 
 
 def tensor_type(dtype: str, shape: Shape) -> Any:
-    """Return the ranked tensor type of an element type of ours; needs an open context."""
+    """Return the ranked tensor type of one of our element types; needs an open context."""
     from coreai._compiler.ir import F16Type, F32Type, IntegerType, RankedTensorType
 
     makers: dict[str, Callable[[], Any]] = {

@@ -23,7 +23,7 @@ Handler = Callable[[Mapping[str, Any]], dict[str, Any]]
 def serve(handlers: Mapping[str, Handler]) -> NoReturn:
     """Answer each request on stdin with the handler of its ``command``; the end of stdin is the end.
 
-    Errors of ours are answered, any other ends the process. Everything that is printed to stdout, by this process
+    A ForgepackError is answered, any other ends the process. Everything that is printed to stdout, by this process
     or by C++ code, is sent to stderr instead.
     """
     answer = os.fdopen(os.dup(1), "wb")

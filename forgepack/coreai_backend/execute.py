@@ -54,7 +54,7 @@ class AssetSession:
 def open_session(files: AssetFiles, *, seconds: float = 600.0) -> Iterator[AssetSession]:
     """Load an asset for execution on the CPU; ``seconds`` bounds the load and each call.
 
-    Temporary files, the lowered program among them, lie in a private folder that is removed at the end. Raises
+    Temporary files, the lowered program among them, are in a private folder that is removed at the end. Raises
     PlatformError where Core AI is missing, DamagedAssetError when the asset can't be loaded.
     """
     require_coreai()

@@ -79,7 +79,7 @@ class ProgramReader:
         """
         room = max(size, self._longest) + bindings.GUARD
         if room > self._buffer.size:
-            self._buffer = np.empty(0, np.uint8)  # so that not both lie in memory
+            self._buffer = np.empty(0, np.uint8)  # so that not both are in memory
             self._buffer = np.empty(room, np.uint8)
         found = bindings.copy_constant(operation, self._buffer, size)
         if found != size:

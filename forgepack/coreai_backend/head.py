@@ -1,7 +1,7 @@
 """Find the language-model head in any asset's trace: ours, the target's own, or one that other tools made.
 
 A LUT4 head is a 1x1 convolution whose kernel is ``lut_to_dense(indices, table)``, followed by a multiply with one
-scale a row; its row parts lie side by side in a concat. The search starts at the output and walks backwards, so
+scale a row; its row parts are side by side in a concat. The search starts at the output and walks backwards, so
 names, folds, the number of parts and unrelated layers do not matter.
 """
 
@@ -89,7 +89,7 @@ def _find_output(program: AssetProgram, where: str) -> tuple[FunctionTrace, int]
             where=where,
             expected=f"an output named {OUTPUT}",
             found=f"outputs {', '.join(names[:12]) or 'none'}",
-            hint="a headless or debug package is no release: emit it again",
+            hint="a headless or debug package is not a release: emit it again",
             code="head-missing",
         )
     function, place = candidates[0]

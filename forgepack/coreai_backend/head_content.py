@@ -84,7 +84,7 @@ class HeadContent:
         self._loaded: tuple[int, U8] | None = None
 
     def block(self, start: int, stop: int) -> tuple[U8, F64]:
-        """Return (packed ranks (n, columns/2), products (n, 16)) of rows that lie in one part."""
+        """Return (packed ranks (n, columns/2), products (n, 16)) of rows that are in one part."""
         place, rows = self._locate(start, stop)
         part, (values, ranks) = self._slices[place], self._tables[place]
         products = part.scale[rows, None] * values[None, :] + 0.0  # + 0.0 turns -0.0 into 0.0

@@ -83,7 +83,7 @@ class Child:
         return bytes(self._noise).decode("utf-8", "replace")
 
     def ask(self, request: Mapping[str, Any], *, seconds: float, subject: str | None = None) -> dict[str, Any]:
-        """Return the child's answer; DamagedAssetError when none comes, or the error of ours that it answered.
+        """Return the child's answer; DamagedAssetError when none comes, or the ForgepackError that it answered.
 
         ``subject`` is the asset that a failure is blamed on from now on.
         """
@@ -201,7 +201,7 @@ def _last_line(text: str) -> str:
 
 
 def error_to_json(err: ForgepackError) -> dict[str, Any]:
-    """Return an error of ours as JSON values, for the pipe."""
+    """Return a ForgepackError as JSON values, for the pipe."""
     fields = {name: getattr(err, name) for name in ("what", "where", "expected", "found", "hint", "code")}
     return {"class": type(err).__name__, **fields}
 

@@ -34,7 +34,7 @@ _KINDS: Mapping[str, OperandKind] = {letter: kind for kind, letter in _LETTERS.i
 class Operand:
     """Where an operand comes from: argument ``index``, constant ``index``, or ``result`` of operation ``index``.
 
-    ``foreign`` is a value of a nested region, which no program of ours has.
+    ``foreign`` is a value of a nested region, which no emitted program has.
     """
 
     kind: OperandKind

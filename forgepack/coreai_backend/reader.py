@@ -1,6 +1,6 @@
 """Read assets in a child process: the program, the head's digest, the bytes of chosen constants.
 
-Whatever the asset holds, the caller gets a value or an error of ours: DamagedAssetError when Core AI's reader
+Whatever the asset holds, the caller gets a value or a ForgepackError: DamagedAssetError when Core AI's reader
 crashed, hung or answered nonsense, PlatformError where Core AI is missing.
 """
 
@@ -115,7 +115,7 @@ class AssetReader:
         return AssetReading(files=files, program=program, head=found)
 
     def read_head(self, file: SafetensorsFile) -> HeadDigest:
-        """Return the digest of an export's head; packages that are read later are first held against it."""
+        """Return the digest of an export's head; packages that are read later are first compared with it."""
         where = str(file.path)
         with self._served() as child:
             request = {"command": "head", "file": str(file.path.absolute())}
@@ -172,7 +172,7 @@ def _nonsense(files: AssetFiles, noise: str) -> DamagedAssetError:
     return DamagedAssetError(
         "the asset can't be read",
         where=str(files.root),
-        found=f"an answer that is no program; {noise.strip()[-200:]}",
+        found=f"an answer that is not a program; {noise.strip()[-200:]}",
         code="asset-crash",
     )
 

@@ -89,7 +89,7 @@ def author_chunk_standin(
     """Write a chunk that stands in for layers: ``entries`` maps entry names to rows, ``outputs`` names y and taps.
 
     Each entry takes x (1,hidden,1,rows) and returns each output in that shape: x halved, quartered and so on,
-    which is no layer's maths; the metadata must say so.
+    which belongs to no layer's maths; the metadata must say so.
     """
 
     def body(ops: Ops, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:

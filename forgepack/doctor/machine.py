@@ -116,7 +116,7 @@ def _imported(name: str, code: str, *, state: State, hint: str) -> Condition:
             command, capture_output=True, timeout=_IMPORT_SECONDS, check=False, env=child_environment(os.environ)
         )
     except subprocess.TimeoutExpired:
-        return Condition(name=name, state=state, found="its import does not end", hint=hint)
+        return Condition(name=name, state=state, found="importing it timed out", hint=hint)
     if run.returncode == 0:
         return Condition(name=name, state="ok", found="can be imported")
     last = run.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]

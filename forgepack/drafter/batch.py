@@ -96,6 +96,6 @@ def require_finite_rows(rows: npt.NDArray[np.floating], tokens: I64) -> None:
         raise NumericsError(
             "a token's embedding is not finite",
             where=f"the target's embedding: row {tokens[bad[0]]}",
-            hint="fetch the target again, or name the folder that it lies in",
+            hint="fetch the target again, or name the folder that it is in",
             code="nonfinite",
         )

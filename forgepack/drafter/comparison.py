@@ -1,4 +1,4 @@
-"""Several drafters over the same traces: acceptance of each, and each held against the first, block by block.
+"""Several drafters over the same traces: acceptance of each, and each compared with the first, block by block.
 
 Acceptance is blind to mild faults: a drafter that drafts otherwise in a fifth of all blocks may accept as much. So
 the others are drafted again on the first one's schedule, and equal drafts are counted.
@@ -44,7 +44,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Against:
-    """One drafter held against the reference, on the reference's schedule.
+    """One drafter compared with the reference, on the reference's schedule.
 
     ``equal`` counts for each block how many drafts from the first on are equal; ``difference`` is the mean of
     accepted drafts minus the reference's, each on its own schedule.
@@ -92,7 +92,7 @@ class Measured:
 def compare(
     variants: Sequence[Variant], traces: TraceSet, *, pool: Pool, note: Callable[[str], None] | None = None
 ) -> list[Measured]:
-    """Replay every variant, one after another, the first one as the reference; ``note`` is told each name."""
+    """Replay every variant, one after another, the first one as the reference; ``note`` gets each name."""
     drafts = traces.geometry.block - 1
     out: list[Measured] = []
     for variant in variants:

@@ -80,7 +80,7 @@ def kind_of(path: Path) -> Kind:
         raise UsageError("no such folder", where=str(path))
     if path.suffix == SUFFIX:
         hint = f"name the folder that holds it: {path.parent}"
-        raise UsageError("an asset alone is no drafter package", where=str(path), hint=hint)
+        raise UsageError("an asset alone is not a drafter package", where=str(path), hint=hint)
     if any(path.glob(f"*{SUFFIX}")):
         return "package"
     if (path / QUANT_FILE).exists():

@@ -44,7 +44,7 @@ class Author:
     def program(self, file: Path, places: Mapping[str, int]) -> AuthoredProgram:
         """Write the drafter's program into the asset's new folder.
 
-        The constants of ``places`` lie at these offsets of ``file``; the others are left to be written.
+        The constants of ``places`` are at these offsets of ``file``; the others are left to be written.
         """
         request = {"command": "build", "geometry": asdict(self._geometry), "recipe": asdict(self._recipe)}
         reply = self._ask({**request, "file": str(file.resolve()), "constants": dict(places)})

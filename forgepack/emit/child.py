@@ -32,7 +32,7 @@ def _parse(request: Mapping[str, Any]) -> tuple[Geometry, Recipe]:
 def build(request: Mapping[str, Any]) -> dict[str, Any]:
     """Write the drafter's program into the new folder ``folder``: both entry points over the constants.
 
-    Those of ``constants`` lie in ``file``; the others are stood in for, and the answer says where each must go.
+    Those of ``constants`` are in ``file``; the others are stood in for, and the answer says where each must go.
     """
     geometry, recipe = _parse(request)
     table, places, placeholders = constant_table(geometry, recipe), request["constants"], Placeholders()

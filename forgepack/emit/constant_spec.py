@@ -1,7 +1,7 @@
 """What one constant of the package is: role, element type, shape, formula, sources, and how to compute it.
 
 The emitter writes what a spec computes; the lineage check computes it again and compares digests. Everything is
-computed in blocks, so the largest constants never lie in memory whole.
+computed in blocks, so the largest constants are never in memory whole.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def store_constants(
     *,
     note: Callable[[int], None],
 ) -> dict[str, StoredConstant]:
-    """Compute constants into the offsets ``places`` of a file; ``note`` is told the bytes of each block.
+    """Compute constants into the offsets ``places`` of a file; ``note`` gets the bytes of each block.
 
     Two threads compute them; the file may exist, its other bytes stay. Raises NumericsError for a value that does not
     fit, OutputError when the disk refuses.

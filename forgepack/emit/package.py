@@ -151,7 +151,7 @@ def emit_package(
                 publish(stage / "package", out)
         finally:
             remove_work(work)
-            proof.result()  # what is wrong with the inputs is told rather than what came of it
+            proof.result()  # report what is wrong with the inputs rather than its consequences
     return replace(result, root=out, asset=out / result.asset, sidecar_file=out / result.sidecar_file)
 
 

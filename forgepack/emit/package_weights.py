@@ -42,7 +42,7 @@ class Values(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PackageWeights:
-    """The weights inside a package; the codebooks lie beside the asset, in selector.safetensors.
+    """The weights inside a package; the codebooks are beside the asset, in selector.safetensors.
 
     Layer 0's input norm comes as its plain gain (H,), or with ``mask_applied`` as the package holds it: one gain a
     row of a block (B, H), the mask scale in rows 1...

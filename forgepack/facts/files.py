@@ -39,7 +39,7 @@ def metadata_record(path: Path) -> dict[str, Any]:
 def folder_record(root: Path, prefix: str, note: Note | None = None) -> dict[str, dict[str, Any]]:
     """Return the record of every file below ``root`` as ``prefix/path``; junk of file managers is left out.
 
-    Links are followed to regular files; CorruptError (``not-regular``) for anything else that is no folder.
+    Links are followed to regular files; CorruptError (``not-regular``) for anything else that is not a folder.
     """
     out = {}
     for entry in content(walk(root)):

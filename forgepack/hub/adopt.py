@@ -172,7 +172,7 @@ def _lock_in_place(job: Job, files: list[LockedFile], request: AdoptRequest) -> 
 
 
 def _old_lock(job: Job, files: list[LockedFile]) -> CheckpointLock | None:
-    """Return a lock that lies there and says the same; without ``force`` one that says otherwise is refused."""
+    """Return a lock that is there and says the same; without ``force`` one that says otherwise is refused."""
     try:
         old = read_lock(job.out)
     except MissingError:

@@ -153,7 +153,7 @@ class HubClient:
         return sha if isinstance(sha, str) and is_commit(sha) else None
 
     def _locate(self, repo: str, commit: str, file: HubFile) -> str:
-        """Ask where the bytes are now (signed addresses expire) and hold the answer against the record."""
+        """Ask where the bytes are now (signed addresses expire) and compare the answer with the record."""
         from huggingface_hub import get_hf_file_metadata, hf_hub_url
 
         url = hf_hub_url(repo, file.path, revision=commit, endpoint=self.endpoint)

@@ -79,7 +79,7 @@ _BY_ERROR_CODE = {
 _BY_STATUS = {
     401: Fault("hub-unauthorized", "the hub refuses the token, or demands one", _TOKEN),
     403: Fault("hub-forbidden", "the hub forbids access", _TOKEN),
-    404: Fault("hub-not-found", "the hub does not know the address", "check HF_ENDPOINT and the repository"),
+    404: Fault("hub-not-found", "the hub returned 404", "check HF_ENDPOINT and the repository"),
     408: Fault("hub-timeout", "the hub gave up waiting", _NETWORK, transient=True),
     416: Fault("hub-range", "the hub can't serve the range that is missing", _LATER, transient=True),
     425: Fault("hub-unavailable", "the hub is not ready", _LATER, transient=True),

@@ -1,4 +1,4 @@
-"""``forgepack fetch``: a checkpoint at one commit into one folder, or the proof that it lies there already."""
+"""``forgepack fetch``: a checkpoint at one commit into one folder, or the proof that it is there already."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def check_out(out: Path, source: Path | None = None) -> None:
     with writing(out):
         if out.exists() and not out.is_dir():
             raise OutputError(
-                "the output is no folder", where=str(out), hint="choose another --out", code="not-writable"
+                "the output is not a folder", where=str(out), hint="choose another --out", code="not-writable"
             )
 
 

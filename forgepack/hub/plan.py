@@ -21,7 +21,7 @@ from forgepack.profile import Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One file: ``sha256`` is set when the right bytes lie in place; ``waiting`` bytes lie in its part."""
+    """One file: ``sha256`` is set when the right bytes are in place; ``waiting`` bytes are in its part."""
 
     file: HubFile
     sha256: str | None
@@ -89,7 +89,7 @@ def check_record(files: Iterable[tuple[str, int, str | None]], lock: CheckpointL
 
 
 def make_plan(files: Iterable[HubFile], out: Path, *, force: bool, profile: Profile, effects: Effects) -> list[Item]:
-    """Look at what lies in ``out`` (every present file is hashed) and return one Item a file.
+    """Look at what is in ``out`` (every present file is hashed) and return one Item a file.
 
     A file that is there with other bytes is never overwritten: IdentityError (``out-differs``) lists all of them,
     unless ``force``; and UsageError (``foreign``) those that no lock of this tool lists, ``force`` or not.

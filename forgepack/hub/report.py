@@ -79,7 +79,7 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReport:
-    """The outcome: what lies in ``root`` now, or with ``dry_run`` what would be done.
+    """The outcome: what is in ``root`` now, or with ``dry_run`` what would be done.
 
     ``lock`` is None only in a dry run. ``needed`` and ``free`` are bytes of disk; ``notes`` are sentences that a
     person should read.

@@ -46,7 +46,7 @@ def hub_session(endpoint: str, watch: Watch) -> Iterator[Callable[[], Any]]:
     telemetry, verbosity = constants.HF_HUB_DISABLE_TELEMETRY, logging.get_verbosity()
     set_client_factory(lambda: _guard_client(_made(factory), endpoint, watch))
     constants.HF_HUB_DISABLE_TELEMETRY = True
-    if verbosity == logging.WARNING:  # the default; whoever chose another level keeps it
+    if verbosity == logging.WARNING:  # the default; another level that was chosen stays
         logging.set_verbosity_error()
     try:
         yield get_session

@@ -29,7 +29,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """A file that lies complete and right in its part; ``received`` bytes came in this run, ``kept`` were there."""
+    """A file that is complete and right in its part; ``received`` bytes came in this run, ``kept`` were there."""
 
     sha256: str
     received: int
@@ -50,7 +50,7 @@ class Transfer:
         self._received = 0
 
     def land(self, file: HubFile, path: Path) -> Landed:
-        """Bring ``file`` to ``path``, going on from the bytes that lie there, and prove it the hub's record.
+        """Bring ``file`` to ``path``, going on from the bytes that are there, and prove it the hub's record.
 
         Wrong bytes of the right length raise IdentityError and the part is removed. A part put together from more
         than one answer is taken once more in one piece before that: the splice may be at fault, not the hub.

@@ -13,7 +13,7 @@ STALE_EXPORT = "mini_step100"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miniature:
-    """Where the parts of the miniature lie; all are read-only."""
+    """Where the parts of the miniature are; all are read-only."""
 
     checkpoint: Path
     target: Path

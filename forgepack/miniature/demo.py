@@ -67,7 +67,7 @@ class DemoResult:
 
 
 def run_demo(work: Path, *, observer: Observer, clock: Callable[[], float], threads: int = 2) -> DemoResult:
-    """Run every stage in the folder ``work``; a stage that fails ends the demo and is told in the result."""
+    """Run every stage in the folder ``work``; a stage that fails ends the demo, and the result names it."""
     scene = Scene(profile=load_profile(PROFILE), miniature=find_miniature(), work=work, threads=threads)
     findings = Findings()
     done: list[StageResult] = []

@@ -111,7 +111,7 @@ class Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that went away is no news."""
+        """Say nothing: a client may go away."""
 
 
 def close(connection: socket.socket) -> None:

@@ -57,7 +57,7 @@ def hold_out(panels: Panels, pool: Pool) -> HeldOut:
 class Outputs:
     """‖Wx‖² of each matrix over calibration and held-out rows, gathered from the forward pass.
 
-    ``add`` may be called from any thread: parts are summed in the order of ``place``, whoever came first.
+    ``add`` may be called from any thread: parts are summed in the order of ``place``, whatever the order of calls.
     """
 
     _parts: dict[str, dict[tuple[int, int], tuple[float, float]]] = field(default_factory=dict)

@@ -26,7 +26,7 @@ class Progress:
 
 
 class Counter:
-    """Counts matrices as they are finished; ``note`` may be told one twice, which counts once.
+    """Counts matrices as they are finished; ``note`` may get one twice, which counts once.
 
     What matrices of a step share is counted with its first. A matrix that an earlier run had ``finished`` costs this
     one its part of the forward pass alone.

@@ -41,7 +41,7 @@ class Parts:
     geometry: Geometry
 
     def path(self, name: str) -> Path:
-        """Return where a matrix's part lies."""
+        """Return where a matrix's part is."""
         return self.folder / f"{name}.safetensors"
 
     def save(self, result: MatrixResult) -> None:

@@ -107,7 +107,7 @@ def split_sequences(sources: Sources) -> Split:
 
 
 def check_rows(sources: Sources, split: Split) -> None:
-    """Demand at least one walked block on either side: no error can be told of rows that are not there."""
+    """Demand at least one walked block on either side: rows that are not there have no error."""
     held_out = sources.held_out or sources.traces
     for traces, chosen in ((sources.traces, split.calibration), (held_out, split.held_out)):
         if not any(traces.sequences[n].positions.size for n in chosen):

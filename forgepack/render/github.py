@@ -28,7 +28,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _accepted(check)
     if report.not_selected:
         total = len(report.checks)
-        text = f"{total - report.not_selected} of {total} rules ran: this is no verdict on the whole"
+        text = f"{total - report.not_selected} of {total} rules ran: this is not a verdict on the whole"
         yield _command("warning", "", f"forgepack: {partial_text(report)}", text)
     for one in report.options:
         if one.source not in AT_HAND:
@@ -47,7 +47,7 @@ def _findings(report: Report, check: Check) -> Iterator[str]:
         sides = f"expected {finding.expected}, found {finding.found}"
         message = f" ({finding.message})" if finding.message else ""
         text = f"{part or finding.subject}: {sides}{message}. Next: {check.remedy}"
-        yield _command(kind, place, f"{check.id} {check.title}", text)
+        yield _command(kind, place, f"{check.id} {check.violation}", text)
 
 
 def _accepted(check: Check) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _accepted(check: Check) -> Iterator[str]:
         if finding.accepted is not None:
             place, _, part = finding.where.partition(": ")
             text = f"{part or finding.subject}: expected {finding.expected}, found {finding.found}"
-            title = f"{check.id} {finding.accepted.kind}: {check.title}"
+            title = f"{check.id} {finding.accepted.kind}: {check.violation}"
             yield _command("notice", place, title, f"{accepted_text(finding.accepted)}. {text}")
 
 

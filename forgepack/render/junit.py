@@ -2,7 +2,7 @@
 
 Refusals are failures, required checks that were not evaluated and unreadable inputs are errors. Checks that were not
 selected or not evaluated otherwise, and those whose findings are all waived or known, are skipped. Warnings that do
-not refuse, and accepted findings beside others, are told in system-out.
+not refuse, and accepted findings beside others, are listed in system-out.
 """
 
 from __future__ import annotations

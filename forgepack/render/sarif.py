@@ -98,7 +98,7 @@ def _partial(report: Report) -> dict[str, Any]:
     """Return the notification that rules were left out; a run of all rules has none."""
     if not report.not_selected:
         return {}
-    text = f"{partial_text(report)}: this is no verdict on the whole"
+    text = f"{partial_text(report)}: this is not a verdict on the whole"
     return {"toolConfigurationNotifications": [{"level": "warning", "message": {"text": text}}]}
 
 
@@ -133,7 +133,7 @@ def _acceptance(report: Report, finding: Finding) -> dict[str, Any]:
 
 
 def _body(check: Check, finding: Finding) -> dict[str, Any]:
-    text = _sentence(finding.message or check.title, finding.where, finding.expected, finding.found)
+    text = _sentence(finding.message or check.violation, finding.where, finding.expected, finding.found)
     body: dict[str, Any] = {
         "message": {"text": text},
         "partialFingerprints": {FINGERPRINT: finding.fingerprint(check.id)},

@@ -86,7 +86,7 @@ class Panel:
     up: tuple[float, float]
 
     def at(self, x: float, y: float) -> Point:
-        """Return where a pair of values lies on the canvas; values outside the range are put on its edge."""
+        """Return where a pair of values is on the canvas; values outside the range are put on its edge."""
         share_x = _share(x, self.across)
         share_y = _share(y, self.up)
         return self.corner[0] + share_x * self.size[0], self.corner[1] + (1 - share_y) * self.size[1]

@@ -69,7 +69,7 @@ def _accepted(report: Report) -> Iterator[str]:
         lines = list(accepted_lines(check))
         if lines:
             told = True
-            yield f"{check.id} {check.severity}, {_states(check)}: {check.title}"
+            yield f"{check.id} {check.severity}, {_states(check)}: {check.violation}"
             yield from (f"  - {line}" for line in lines[:SHOWN])
             if len(lines) > SHOWN:
                 yield f"  … and {check.waived + check.known - SHOWN} more of this kind"

@@ -1,4 +1,4 @@
-"""The binding held against what is there: one finding for each leaf that differs.
+"""The binding compared with what is there: one finding for each leaf that differs.
 
 The binding is the sidecar's ``forgepack`` object; its record of the target is that of an attestation where one holds
 (``forgepack.verify.target_record``). Rules ask for paths and never for whose statement it is.
@@ -35,7 +35,7 @@ def stated_at(pair: Pair, path: str) -> str:
 
 
 def against(pair: Pair, path: str, found: Any, where: str, *, subject: str = "") -> Iterator[Finding]:
-    """Yield one finding when ``found``, which lies at ``where``, is not what the binding states at ``path``."""
+    """Yield one finding when ``found``, which is at ``where``, is not what the binding states at ``path``."""
     expected = bound(pair, path)
     if not equal_json_strict(found, expected):
         message = f"stated in {stated_at(pair, path)}"

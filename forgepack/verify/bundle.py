@@ -1,6 +1,6 @@
 """A whole release under verification: release.json, the target and the drafter in one folder, perhaps in part.
 
-A bundle is a pair whose parts lie where release.json says, with the inputs that only a release has. A partial
+A bundle is a pair whose parts are where release.json says, with the inputs that only a release has. A partial
 download is understood: the export may be missing as a whole, a second runtime too, the drafter only by --plain.
 """
 
@@ -39,9 +39,9 @@ def find_bundle(
     plain: bool = False,
     allow_links: bool = False,
 ) -> Sources:
-    """Locate the parts of a bundle by its release.json; a damaged one is told by the rules, parts then by habit.
+    """Locate the parts of a bundle by its release.json; of a damaged one (a finding) in the usual places.
 
-    Raises UsageError for a path that is no folder and NothingToVerifyError for a folder without release.json.
+    Raises UsageError for a path that is not a folder and NothingToVerifyError for a folder without release.json.
     """
     demand_folder(root, "the bundle")
     demand_sources(quant, checkpoint, traces)

@@ -40,7 +40,7 @@ def failure_lines(failure: Failure) -> Iterator[str]:
 
 def _check(check: Check, *, digests: bool) -> Iterator[str]:
     """Tell a failed check; ``digests`` adds what a waiver of each finding needs."""
-    yield f"{check.id} {check.severity}: {check.title}"
+    yield f"{check.id} {check.severity}: {check.violation}"
     for finding in check.held(None)[:SHOWN]:
         yield from _finding(finding, "  ")
         if digests:
@@ -67,7 +67,7 @@ def _consequences(checks: list[Check], followers: dict[str, list[Check]]) -> Ite
     for check in failed:
         first = check.findings[0]
         more = f" (+{check.counting - 1})" if check.counting > 1 else ""
-        yield f"  follows: {check.id} {check.title}: {escape_line(first.found)}{more}"
+        yield f"  follows: {check.id} {check.violation}: {escape_line(first.found)}{more}"
         yield from _consequences(followers.get(check.id, []), followers)
     unknown = [check.id for check in checks if check.status == "not-evaluated"]
     if unknown:

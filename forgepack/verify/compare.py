@@ -24,7 +24,7 @@ def differing(subject: str, where: str, *, expected: Any, found: Any, message: s
 
 
 def lookup(value: Any, path: str) -> Any:
-    """Return what lies at a dotted path of nested objects, or None where a step is missing."""
+    """Return what is at a dotted path of nested objects, or None where a step is missing."""
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

@@ -125,7 +125,7 @@ def expected_narrowing(pair: Pair) -> dict[str, Any] | None:
 
 
 def _kind(sources: tuple[str, ...]) -> str:
-    """Return the kind of source that a constant comes from; the recipe's mask scale is no source of its own."""
+    """Return the kind of source that a constant comes from; the recipe's mask scale is not a source of its own."""
     kinds = {name.partition(":")[0] for name in sources} - {"recipe"}
     if len(kinds) > 1:
         raise InternalError("a constant has two kinds of sources", found=", ".join(sorted(sources)))

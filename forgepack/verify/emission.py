@@ -129,7 +129,7 @@ def warnings_of(report: Report) -> Iterator[str]:
     """Yield each warning that does not refuse as one line: its rule, what it demands, what was found and where."""
     for check in report.failed("warning"):
         for finding in check.held(None):
-            yield f"warning: {check.id} {check.title}: {finding.place}: {finding.message or finding.found}"
+            yield f"warning: {check.id} {check.violation}: {finding.place}: {finding.message or finding.found}"
 
 
 def _of_profile(report: Report) -> Report:

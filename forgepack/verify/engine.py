@@ -38,7 +38,7 @@ def verify(
 ) -> Report:
     """Evaluate the rules on ``pair`` at its depth and return the report; never raises for what an input holds.
 
-    ``progress`` is told each rule, one call at a time, from several threads. Raises UsageError where the policy'
+    ``progress`` gets each rule, one call at a time, from several threads. Raises UsageError where the policy'
     baseline is of another subject.
     """
     pair.acceptance = AcceptanceRecord(policy)
@@ -65,7 +65,7 @@ def verify(
 def _turn(one: Rule, pair: Pair) -> tuple[int, bool, int]:
     """Return when a rule is evaluated, as a key to sort by.
 
-    Readers' faults are told late: by then every rule has read what it had to look at. Before that, rules wait for
+    Reader errors are reported last: by then every rule has read what it looks at. Before that, rules wait for
     nothing as long as others can be evaluated that need no input which takes long to read; of those that do, the
     ones that judge bytes alone come last: all bytes take longest.
     """

@@ -1,4 +1,4 @@
-"""Depth run: both entry points of the package on the CPU, held against the float32 reference.
+"""Depth run: both entry points of the package on the CPU, compared with the float32 reference.
 
 The reference computes with the weights that were read back from the package (lineage proves those), so it shares no
 operation with the package's graph. It is fed unscaled features; the package gets what a host would give it.
@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deviation:
-    """How far one output of one call lies from the reference, as a share of the reference's largest value."""
+    """How far one output of one call is from the reference, as a share of the reference's largest value."""
 
     output: str
     where: str

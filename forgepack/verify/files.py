@@ -1,4 +1,4 @@
-"""Files held against the records that a sidecar keeps of them."""
+"""Files compared with the records that a sidecar keeps of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from forgepack.verify.subject import Pair
 
 
 def target_file(pair: Pair, path: str) -> Path | None:
-    """Return where a recorded file ``coreai/…`` or ``export/…`` lies; None when that part is not there."""
+    """Return where a recorded file ``coreai/…`` or ``export/…`` is; None when that part is not there."""
     role, _, rest = path.partition("/")
     roots = {"coreai": pair.sources.target.build, "export": pair.sources.target.export}
     if role not in roots or unsafe_reason(path) is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadSource:
-    """One place where the head is: what it is called, where it lies, its digest, and how to read it."""
+    """One place where the head is: what it is called, where it is, its digest, and how to read it."""
 
     name: str
     where: str
@@ -81,7 +81,7 @@ def head_differences(pair: Pair, left: HeadSource, right: HeadSource) -> Iterato
 
 
 def witnesses(pair: Pair) -> list[str]:
-    """Return the comparisons that hold the package's head against another source, whatever their outcome."""
+    """Return the comparisons of the package's head with another source, whatever their outcome."""
     sources = {
         "the export's lm_head": pair.export_digest.available,
         "the target's head package": pair.wired_head.available,

@@ -20,7 +20,7 @@ Tree = tuple[Entry, ...]
 
 
 class InputSet:
-    """Attributes that are inputs of ``sources`` under a profile; what is read is told by each input.
+    """Attributes that are inputs of ``sources`` under a profile; each input says what it reads.
 
     ``acceptance`` holds the policy of the verification, and its account of waivers and known findings.
     """
@@ -46,7 +46,7 @@ class InputSet:
         return found
 
     def show(self, where: str) -> str:
-        """Return a place with the root that it lies in replaced by the root's role."""
+        """Return a place with the root that it is in replaced by the root's role."""
         return self.sources.show(where)
 
     def place(self, path: Path, part: str = "") -> str:

@@ -101,11 +101,11 @@ class Input(Generic[T]):
 
     @property
     def stoppers(self) -> tuple[ForgepackError, ...]:
-        """Errors of this input that are no finding but keep the verification from finishing."""
+        """Errors of this input that are not a finding but keep the verification from finishing."""
         return tuple(err for err in self.faults if aborts_verification(err))
 
     def settle(self) -> None:
-        """Read the input now, if it was not read yet; what came of it is told by the other members."""
+        """Read the input now, if it was not read yet; see the other properties for the outcome."""
         if self._done:
             return
         with self._reading:

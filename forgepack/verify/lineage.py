@@ -1,4 +1,4 @@
-"""What depth lineage reads: programs in a child process, the trace held against the emitter's, heads by content."""
+"""What depth lineage reads: programs in a child process, the trace compared with the emitter's, heads by content."""
 
 from __future__ import annotations
 

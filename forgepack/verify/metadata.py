@@ -1,4 +1,4 @@
-"""What the asset's metadata says of the package, held against the sidecar: a pair of statements that must agree."""
+"""What the asset's metadata says of the package, compared with the sidecar: a pair of statements that must agree."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class OpenPair(Pair):
         self.upstream_record = Input("upstream_record", never, absent=NO_BUNDLE)
 
     def _add_given(self) -> None:
-        """Declare attestations and evidence, and what the rules hold the target against."""
+        """Declare attestations and evidence, and the record that the rules compare the target with."""
         given = self.sources.extra_files
         self.attestations = Input(
             "attestations",
@@ -159,7 +159,7 @@ class OpenPair(Pair):
         self.head_run = Input("head_run", lambda: run_head(self), depth=Depth.RUN)
 
     def _compare(self) -> Comparison:
-        """Compare the program with the emitted one; another one that nothing attests is no fault of its own."""
+        """Compare the program with the emitted one; another one that nothing attests is not a fault of its own."""
         comparison = lineage.compare_with_emitted(self.program.value, self.expected.value)
         if not comparison.same and not self.binding.available:
             raise UnavailableError(self.binding)

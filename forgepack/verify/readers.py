@@ -57,7 +57,7 @@ def read_binding(sidecar: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     if raw is None:
         raise CorruptError("the package is not attested", where=where, found="nothing", code="unattested")
     if not isinstance(raw, dict):
-        raise CorruptError("the binding is no object", where=where, found=type(raw).__name__, code="binding")
+        raise CorruptError("the binding is not an object", where=where, found=type(raw).__name__, code="binding")
     missing = [part for part in _BOUND_PARTS if not raw.get(part)]
     if missing:
         found = f"without {', '.join(missing)}"

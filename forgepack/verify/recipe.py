@@ -1,6 +1,6 @@
-"""The recipe that a quantization states, held against the one that a run under the judging profile writes.
+"""The recipe that a quantization states, compared with the one that a run under the judging profile writes.
 
-A report is written by whoever quantized, and its digest is bound as it stands: only its content can tell that it is
+The quantizing side writes the report, and its digest is bound as it stands: only its content can tell that it is
 of another recipe. The whole of it is compared, so that a value which nobody thought of is no way around.
 """
 
@@ -20,7 +20,7 @@ _ELSEWHERE = ("variant", "mask_scale")
 def recipe_differences(profile: Profile, method: Any, stated: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield (path, expected, found) of every leaf of a recipe but variant and mask scale that is not the method's.
 
-    A method that is not known is told by its own rule: its recipe is held against GPTQ's.
+    A method that is not known has its own rule: its recipe is compared with GPTQ's.
     """
     from forgepack.quantize.recipe import Options, recipe_json
 

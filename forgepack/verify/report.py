@@ -21,7 +21,7 @@ Status = Literal["pass", "fail", "not-evaluated", "waived", "known"]
 Verdict = Literal["pass", "selection", "fail", "error"]
 Origin = Literal["command line", "variable", "file", "caller"]
 
-# Options that whoever started the verification set itself: a report shows them only when asked for all.
+# Options that the command sets itself: a report shows them only when asked for all.
 AT_HAND: tuple[Origin, ...] = ("command line", "caller")
 
 # The set of rules, stated in every report: raised once in each release that adds, retires or sharpens rules.
@@ -139,6 +139,11 @@ class Check:
         return self.id.rstrip("0123456789")
 
     @property
+    def violation(self) -> str:
+        """What a failed check says: its title states what holds elsewhere."""
+        return f"not so: {self.title}"
+
+    @property
     def counting(self) -> int:
         """How many findings are neither waived nor known."""
         return self.count - self.waived - self.known
@@ -177,7 +182,7 @@ class BaselineResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowed:
-    """How rules were selected: prefixes as named, and ids that --ignore named in vain."""
+    """How rules were selected: prefixes as named, and ids that --ignore names without effect."""
 
     select: tuple[str, ...]
     ignore: tuple[str, ...]

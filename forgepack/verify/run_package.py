@@ -21,7 +21,7 @@ def execute(pair: Pair) -> Execution:
 
     comparison, reading = pair.comparison.value, pair.program.value
     if not comparison.same:
-        raise CorruptError("another program than this tool's can't be held against it", code="foreign-graph")
+        raise CorruptError("another program than this tool's can't be compared with it", code="foreign-graph")
     geometry, recipe = pair.profile.geometry, pair.profile.recipe
     with (
         open_role_values(reading, comparison.roles, seconds=pair.seconds) as values,

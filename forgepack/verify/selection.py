@@ -34,7 +34,7 @@ class Selection:
         return chosen >= 0 and (chosen > ignored or not rule.waivable)
 
     def kept(self) -> tuple[str, ...]:
-        """Return the ids of the rules that --ignore names in vain: they are never left out."""
+        """Return the ids of the rules that --ignore names without effect: they are never left out."""
         fits = {one.id: self._fits(one) for one in all_rules() if not one.waivable}
         return tuple(ident for ident, (chosen, ignored) in fits.items() if 0 <= chosen <= ignored)
 

@@ -1,4 +1,4 @@
-"""Where everything that a verification reads lies, and how paths are shown without this machine's folders."""
+"""Where everything that a verification reads is, and how paths are shown without this machine's folders."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def absolute(path: Path | None) -> Path | None:
 
 
 def demand_folder(path: Path, what: str) -> None:
-    """Raise UsageError unless ``path`` is a folder; UnreadableError where that can't be told."""
+    """Raise UsageError unless ``path`` is a folder; UnreadableError where that can't be found out."""
     try:
         mode = path.stat().st_mode
     except OSError as err:
@@ -178,4 +178,4 @@ def _held_by(path: Path) -> list[Path]:
     try:
         return sorted(path.iterdir())
     except OSError:
-        return []  # whoever reads it says why
+        return []  # its reader says why

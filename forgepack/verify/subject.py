@@ -127,7 +127,7 @@ class Pair(TargetInputs, SourceInputs):
         """Read what takes long at this depth meanwhile, a thread a lane; on leaving all of it has been read.
 
         One child reads the expected program, while nothing foreign was loaded, then the export's head, then what is
-        held against both: its large constants, when the many objects of reading the tokenizer are gone.
+        compared with both: its large constants, when the many objects of reading the tokenizer are gone.
         """
         first, then = (self.expected, self.export_digest), (self.program, self.target_programs)
         lanes: list[list[Input[Any]]] = [[*first, self.tokenizer, *then], [self.tokenizer], [self.digests]]

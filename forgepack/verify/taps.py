@@ -22,7 +22,7 @@ class TapStatement:
 
     @property
     def zero_based(self) -> Any:
-        """The stated ids as 0-based layers; as stated when they are no list of integers."""
+        """The stated ids as 0-based layers; as stated when they are not a list of integers."""
         if not integers(self.stated):
             return self.stated
         return [n - self.offset for n in self.stated]

@@ -85,7 +85,7 @@ class TargetInputs(InputSet):
         return leave_to_version_1(self.written_sidecar, files, faults)
 
     def _read_build(self) -> Parsed[Tree]:
-        """Look at every file of the build that is no package's of the manifest."""
+        """Look at every file of the build that belongs to no package of the manifest."""
         entries = self._regular(self.build_tree.value)
         named = list(named_packages(self.manifest.value)) if self.manifest.available else []
         return Parsed(value=entries, faults=tuple(build_faults(self.sources.target.build, entries, named)))

@@ -1,8 +1,8 @@
-"""Which record of a target the rules hold the found one against: the sidecar's, or that of an attestation.
+"""Choose the target record to compare with: the sidecar's, or that of an attestation.
 
 This is the one place where it is chosen. Every rule reads the record through ``forgepack.verify.binding`` and judges
-the found target by all of it, so the choice can't make a wrong pair pass: it only decides which statement is told to
-differ.
+the found target by all of it, so the choice can't make a wrong pair pass: it only decides which statement the report
+names.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def _equal(value: Any) -> Any:
 class Twice:
     """Two places that state one thing; ``second`` must be ``turned`` of what ``first`` states.
 
-    ``severity`` is that of a difference, ``legal`` the reason where that is no error; ``unless`` is a place
+    ``severity`` is that of a difference, ``legal`` the reason where that is not an error; ``unless`` is a place
     that, where it states something, makes any difference legal.
     """
 

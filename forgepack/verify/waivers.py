@@ -20,7 +20,7 @@ from forgepack.verify.rule import find_rule
 KIND = DocumentKind(
     name="forgepack.waivers",
     title="waivers file",
-    remake="forgepack schema waivers tells its form",
+    remake="run `forgepack schema waivers` for the format",
     code="waivers",
     form="waivers",
 )
@@ -89,6 +89,6 @@ def _waiver(raw: Mapping[str, Any], path: Path, number: int) -> Waiver:
         expires = datetime.date.fromisoformat(raw["expires"])
     except ValueError as err:
         found = raw["expires"]
-        raise UsageError("a waiver's last day is no date", where=f"{where}.expires", found=found) from err
+        raise UsageError("a waiver's last day is not a date", where=f"{where}.expires", found=found) from err
     texts = {key: raw[key] for key in ("rule", "subject", "digest", "reason", "owner")}
     return Waiver(**texts, expires=expires, place=place)

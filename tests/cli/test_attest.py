@@ -51,7 +51,7 @@ def test_attested_is_what_verify_passes(second: Path, capsys: pytest.CaptureFixt
     out = second / "drafter.tiny_sibling.attestation.json"
     text = capsys.readouterr().out
     assert str(out) in text
-    assert "workload tiny, 1 sequences, 2 blocks: 1.500 accepted a block" in text
+    assert "workload tiny, 1 sequences, 2 blocks: 1.500 accepted drafts per block" in text
     assert before == snapshot(second / "drafter")
     given = ["--attestation", str(out), "--evidence", str(second / "evidence.json")]
     assert 0 == verify(second, *given, target="sibling", depth="lineage")

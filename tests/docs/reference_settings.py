@@ -16,7 +16,7 @@ _VARIABLES = {
     "FORGEPACK_PROFILE": "`--profile` of every command",
     "FORGEPACK_QUIET, FORGEPACK_VERBOSE": "`-q` and `-v`",
     "FORGEPACK_COMMAND_OPTION": "an option of one command, for instance `FORGEPACK_VERIFY_DEPTH=run`, where the "
-    "tables below name the variable; an unknown name is told on stderr",
+    "tables below name the variable; an unknown name is reported on stderr",
     "HF_TOKEN": "the hub's token; else the hub's own store. It appears in no log, lock or report",
     "HF_ENDPOINT": "a mirror of the hub",
     "HTTPS_PROXY, HTTP_PROXY, NO_PROXY": "as usual",

@@ -14,7 +14,7 @@ _MEASURED = ("mean", "standard_error", "interval", "blocks")
 
 
 def read_evidence(path: Path, name: str) -> Evidence:
-    """Read a replay's report; what is wrong with it is kept as faults. ``name`` is how its places are told.
+    """Read a replay's report; what is wrong with it is kept as faults. ``name`` stands for it in places.
 
     Raises UsageError when there is no such file, UnreadableError when it can't be read.
     """
@@ -32,7 +32,7 @@ def read_evidence(path: Path, name: str) -> Evidence:
 
 
 def _shown(report: ReplayReport) -> dict[str, Mapping[str, Any]]:
-    """Return by the drafter's digest what the report says of it; a drafter held against itself counts as compared."""
+    """Return by the drafter's digest what the report says of it; one compared with itself counts as compared."""
     raw, reference = report.raw, report.reference.sha256
     common = {
         "schema": report.schema,

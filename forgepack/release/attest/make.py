@@ -1,6 +1,6 @@
 """Attesting a drafter package for a second target: described by content, proven by the verifier, bound to evidence.
 
-The attestation that would be written is held against the pair by every rule of the verifier first: what is written
+The attestation that would be written is checked with the pair by every rule of the verifier first: what is written
 is what a later verification passes.
 """
 

@@ -51,7 +51,7 @@ def find_upstream(profile: Profile, ident: str | None, revision: str | None) -> 
         if pinned is not None:
             return pinned
         hint = "give --upstream-id and --upstream-revision"
-        raise UsageError("the profile does not tell the target's upstream", where=profile.name, hint=hint)
+        raise UsageError("the profile does not specify the target's upstream", where=profile.name, hint=hint)
     if ident is None:
         ident = None if pinned is None else pinned.id
     if ident is None or revision is None:

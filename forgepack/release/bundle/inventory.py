@@ -16,7 +16,7 @@ from forgepack.profile import Upstream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleInputs:
-    """What a bundle is made of. ``root`` is the target's release root, where its LICENSE and NOTICE lie.
+    """What a bundle is made of. ``root`` is the target's release root, where its LICENSE and NOTICE are.
 
     ``documents`` is a folder whose README.md, LICENSE, NOTICE, MODIFICATIONS.md or QWEN_SOURCE.json replace the
     written ones; ``export`` says whether the quantized export goes along; links are copied by content when
@@ -45,7 +45,7 @@ class BundleInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFile:
-    """One file to copy: where it lies, its path in the bundle, its component, its size in bytes."""
+    """One file to copy: where it is, its path in the bundle, its component, its size in bytes."""
 
     source: Path
     path: str

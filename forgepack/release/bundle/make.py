@@ -117,7 +117,7 @@ class _Job:
     listener: Listener | None
 
     def fill(self, inventory: Inventory) -> list[ReleaseFile]:
-        """Write everything into the stage, release.json last, and return every file that lies in it."""
+        """Write everything into the stage, release.json last, and return every file that is in it."""
         copied = [self._listed(file, digest) for file, digest in self._copy(inventory)]
         unproven = unproven_sources(self._binding(), pinned=self.profile.hub.pins_all)
         documents = compose_documents(self.inputs, copied, self.profile, unproven=unproven)
@@ -125,7 +125,7 @@ class _Job:
         files.sort(key=lambda file: file.path)
         data = dump_canonical(self._release(files))
         raw = parse_object(data, where=RELEASE_FILE)
-        # Its faults are those of the inputs: they are told when the stage is judged.
+        # Its faults are those of the inputs: they are reported when the stage is judged.
         release, _ = parse_release(raw, path=self.stage / RELEASE_FILE, sha256=sha256_hex(data))
         assert release is not None
         record = release_record(release, len(data), self._binding(), profile=self.profile)

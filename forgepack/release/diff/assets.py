@@ -26,7 +26,7 @@ Payloads = Mapping[int, npt.NDArray[np.uint8]]
 
 
 def asset_differences(left: Path, right: Path, file: str) -> Iterator[Difference]:
-    """Yield what differs between two assets; what can't be read is told as that."""
+    """Yield what differs between two assets; what can't be read is a difference of its own."""
     try:
         sides = read_asset(left), read_asset(right)
     except (CorruptError, MissingError) as err:

@@ -52,7 +52,7 @@ class Diff:
     """What was compared, its kinds, and every difference in order; ``cut`` says that there are more.
 
     ``rules`` are those that the verifier fails ``right`` by, given the sidecar of ``left`` or its own; None where the
-    sides are no two drafter packages of a known profile, which nothing judges.
+    sides are not two drafter packages of a known profile, which nothing judges.
     """
 
     left: Path
@@ -141,7 +141,7 @@ def _trees(left: Path, right: Path) -> Iterator[Difference]:
 
 
 def _entries(root: Path) -> Iterator[Entry]:
-    """Yield files, links and special entries, and folders that count as one thing instead of what lies in them."""
+    """Yield files, links and special entries, and folders that count as one thing instead of what is in them."""
     inside: str | None = None
     for entry in sorted(walk(root), key=lambda entry: entry.path.split("/")):
         if inside is not None and entry.path.startswith(inside):
@@ -294,5 +294,5 @@ def _amount_json(amount: Amount) -> dict[str, Any]:
         "rms": amount.rms,
         "unmatched": amount.unmatched,
     }
-    # A left side of zeros has no scale to hold a difference against.
+    # A left side of zeros has no scale to compare a difference with.
     return out if amount.relative == float("inf") else out | {"relative": amount.relative}

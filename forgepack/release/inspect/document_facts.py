@@ -79,7 +79,7 @@ def sidecar_facts(notes: Notes, raw: Json) -> None:
 
 
 def _file_digest(bound: Json, path: str) -> Any:
-    """Return a listed file's digest; file names hold dots, so they are no dotted path."""
+    """Return a listed file's digest; file names hold dots, so they are not a dotted path."""
     name = path.removeprefix("package.files.").removesuffix(".sha256")
     files = lookup(bound, "package.files")
     entry = files.get(name) if isinstance(files, dict) else None

@@ -35,7 +35,7 @@ from forgepack.verify.layout import LICENCE_FILE, NOTICE_FILE, SELECTOR_FILE, SO
 
 
 def describe_checkpoint(notes: Notes) -> None:
-    """Tell pins, config and weights; every byte is held against the lock where all bytes are asked for."""
+    """Tell pins, config and weights; every byte is compared with the lock where all bytes are asked for."""
     root = notes.path
     notes.title = "an unquantized drafter checkpoint"
     lock = notes.attempt(lambda: read_lock(root)) if (root / LOCK_NAME).exists() else None
@@ -239,7 +239,7 @@ def describe_bundle(notes: Notes) -> None:
 
 
 def describe_folder(notes: Notes) -> None:
-    """Tell what lies in a folder of no known kind."""
+    """Tell what is in a folder of no known kind."""
     notes.title = "a folder of no kind that this tool knows"
     files = list(_files(notes.path))
     notes.facts["files"] = f"{len(files)}, {sum(entry.size for entry in files)} bytes"

@@ -19,7 +19,7 @@ SCHEMA = "forgepack.inspect/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What was found. ``identity`` holds digests and pins, ``facts`` JSON values by name, in the order to be told."""
+    """What was found. ``identity`` holds digests and pins, ``facts`` JSON values by name, in order."""
 
     path: Path
     kind: str

@@ -92,7 +92,7 @@ def _describe_compiled(notes: Notes) -> None:
 
 def _describe_hf_model(notes: Notes) -> None:
     describe_folder(notes)
-    notes.title = "a model folder that is no drafter checkpoint"
+    notes.title = "a model folder that is not a drafter checkpoint"
 
 
 _DESCRIBERS: dict[str, Callable[[Notes], None]] = {

@@ -132,7 +132,7 @@ def describe_safetensors(notes: Notes) -> None:
 
 
 def describe_npz(notes: Notes) -> None:
-    """Tell a NumPy archive's arrays; traces are told as such."""
+    """Tell a NumPy archive's arrays; traces as such."""
     archive = notes.attempt(lambda: read_npz(notes.path))
     if archive is None or not any(name.startswith("tokens_") for name in archive.arrays):
         notes.title = "a NumPy archive"
@@ -192,7 +192,7 @@ def _identity_facts(notes: Notes, identity: TraceIdentity) -> None:
 
 
 def describe_npy(notes: Notes) -> None:
-    """Tell a NumPy array's type and shape; an embedding table is told as such."""
+    """Tell a NumPy array's type and shape; an embedding table as such."""
     notes.title = "a NumPy array"
     try:
         embedding = read_embedding(notes.path)

@@ -148,7 +148,7 @@ class _Build:
         return report.lock
 
     def _step(self, name: str, out: Path, key: str, make: Callable[[], Outcome]) -> dict[str, Any]:
-        """Make a step's output unless it is up to date, and return what lies there by digest."""
+        """Make a step's output unless it is up to date, and return what is there by digest."""
         record = self.old.steps.get(name) if self.old is not None else None
         files = describe_output(out)
         if record is not None and record.key == key and record.files == files:
@@ -245,7 +245,7 @@ class _Build:
         return "made"
 
     def _ours(self) -> bool:
-        """Whether an earlier build of this lock made what lies in the output folder."""
+        """Whether an earlier build of this lock made what is in the output folder."""
         record = None if self.old is None else self.old.steps.get("bundle")
         made = record.files.get(RELEASE_FILE) if record is not None else None
         release = self.recipe.output / RELEASE_FILE

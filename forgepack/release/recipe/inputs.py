@@ -1,4 +1,4 @@
-"""The recipe of a build: where everything lies, and what the steps may choose."""
+"""The recipe of a build: where everything is, and what the steps may choose."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from forgepack.verify.report import Chosen, Depth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRecipe:
-    """One release: profile, inputs, output, and the steps' options. ``work`` keeps what lies between the steps.
+    """One release: profile, inputs, output, and the steps' options. ``work`` keeps what is between the steps.
 
-    ``root`` is the target's release root, where its licence lies; ``created`` the only date in the package.
+    ``root`` is the target's release root, where its licence is; ``created`` the only date in the package.
     ``offline`` takes the checkpoint as its lock says, without a hub: also one that was adopted.
 
     ``policy`` and ``given`` are waivers, attestations and withdrawn digests as read; ``files`` are theirs, by role.

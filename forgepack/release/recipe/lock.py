@@ -96,7 +96,7 @@ def require_lock(lock: BuildLock | None, path: Path) -> BuildLock:
     """Return the lock that ``--locked`` holds a build to; UsageError where there is none."""
     if lock is None:
         hint = "run forgepack build once without --locked, and keep the file it writes"
-        raise UsageError("there is no lock to hold the build to", where=str(path), hint=hint)
+        raise UsageError("--locked needs a lock file", where=str(path), hint=hint)
     return lock
 
 

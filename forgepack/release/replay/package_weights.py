@@ -37,7 +37,7 @@ SECONDS = 600.0
 
 @contextmanager
 def open_package(path: Path, profile: Profile, *, seconds: float = SECONDS) -> Iterator[OpenedDrafter]:
-    """Open a drafter package for replay; its constants lie in temporary files as long as the context lasts.
+    """Open a drafter package for replay; its constants are in temporary files as long as the context lasts.
 
     Raises CorruptError (``package-replay``) when the program is not one that this tool emits for the profile: then
     no constant has a known meaning. PlatformError where Core AI is missing.
@@ -82,7 +82,7 @@ def _roles(reading: AssetReading, expected: AssetProgram, profile: Profile) -> d
     unlike += [f"no constant {role}" for role in sorted(named - set(roles))]
     if unlike:
         raise CorruptError(
-            "the package's program is not one that this tool emits, so its constants can't be told apart",
+            "the package's program is not one that this tool emits, so its constants can't be distinguished",
             where=str(reading.files.root),
             expected=f"the program of profile {profile.name}",
             found=f"{len(unlike)} differences; first: {unlike[0]}"[:300],

@@ -1,4 +1,4 @@
-"""A replay's report read back, for gates: every fault is told, and nothing that is missing counts as good.
+"""A replay's report read back, for gates: every fault is reported, and nothing that is missing counts as good.
 
 A report is trusted no further than its numbers fit each other: means are computed again from the sequences, digests
 from the digests that they cover. It is not signed; a gate that must not trust its author replays by itself.
@@ -84,7 +84,7 @@ class ReplayReport:
 
     @property
     def reference(self) -> DrafterResult:
-        """The drafter that the others were held against."""
+        """The drafter that the others were compared with."""
         return self.drafters[0]
 
 

@@ -73,7 +73,7 @@ def open_all(
 def measure(
     inputs: Inputs, drafters: Sequence[OpenedDrafter], *, threads: int, note: Callable[[str], None] | None = None
 ) -> list[Measured]:
-    """Replay all drafters over the traces; ``note`` is told the path of each that begins."""
+    """Replay all drafters over the traces; ``note`` gets the path of each that begins."""
     variants = [Variant(name=str(d.path), drafter=d.drafter(inputs.head, inputs.embedding)) for d in drafters]
     with open_pool(threads) as pool:
         return compare(variants, inputs.traces, pool=pool, note=note)

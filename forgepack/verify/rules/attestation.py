@@ -134,7 +134,7 @@ def shared(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR065",
     title="the evidence of an attestation is of its package and its target",
-    why="acceptance that was measured with another drafter, head or embedding is no evidence of this pair",
+    why="acceptance that was measured with another drafter, head or embedding is not evidence of this pair",
     remedy="measure the pair with forgepack replay --target, and attest it with that report",
     needs=("attestations",),
     after=("CTR062",),

@@ -1,4 +1,4 @@
-"""FMT: files are read strictly, and what kind of damage a file has is told apart."""
+"""FMT: files are read strictly, and each kind of damage has its own rule."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def json_duplicate_key(pair: Pair) -> Iterator[Finding]:
 @rule(
     "FMT003",
     title="JSON files hold no NaN, infinity or overflowing number",
-    why="these are no JSON: readers turn them into errors, nulls or strings",
+    why="these are not JSON: readers turn them into errors, nulls or strings",
     remedy="write the value as a finite number",
     codes=("json-nonstandard",),
 )

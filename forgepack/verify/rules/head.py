@@ -113,7 +113,7 @@ def target_and_export(pair: Pair) -> Iterator[Finding]:
     needs=("package_head", "manifest"),
 )
 def identified_twice(pair: Pair) -> Iterator[Finding]:
-    """At least two comparisons hold the package's head against the target or the binding."""
+    """At least two comparisons are of the package's head with the target or the binding."""
     seen = witnesses(pair)
     if len(seen) < 2:
         where = pair.place(pair.layout.asset)

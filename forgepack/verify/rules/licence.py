@@ -32,7 +32,7 @@ _WORDS = {
     waivable=True,
 )
 def licence(pair: Pair) -> Iterator[Finding]:
-    """LICENSE lies in the drafter folder and is not empty."""
+    """LICENSE is in the drafter folder and is not empty."""
     return reported(pair, "LIC001")
 
 
@@ -47,7 +47,7 @@ def licence(pair: Pair) -> Iterator[Finding]:
     waivable=True,
 )
 def notice(pair: Pair) -> Iterator[Finding]:
-    """NOTICE lies in the drafter folder and is not empty, where the profile's checkpoint has one."""
+    """NOTICE is in the drafter folder and is not empty, where the profile's checkpoint has one."""
     return reported(pair, "LIC002")
 
 

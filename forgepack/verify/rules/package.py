@@ -1,4 +1,4 @@
-"""PKG: the Core AI package is complete, is what its sidecar says, and is no other kind of package."""
+"""PKG: the Core AI package is complete, is what its sidecar says, and is not another kind of package."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def asset_version(pair: Pair) -> Iterator[Finding]:
     codes=("coreml-package", "coreml-sidecar"),
 )
 def core_ml(pair: Pair) -> Iterator[Finding]:
-    """No Core ML model, sidecar or quantization lies in the package's place or beside it under its stem."""
+    """No Core ML model, sidecar or quantization is in the package's place or beside it under its stem."""
     yield from reported(pair, "PKG006")
     layout = pair.layout
     for name in layout.coreml:
@@ -110,7 +110,7 @@ def core_ml(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "PKG007",
-    title="the package is no headless or debug build",
+    title="the package is not a headless or debug build",
     why="a package without logits can't draft, one with extra outputs is slower and was not measured",
     remedy="emit the release package",
 )

@@ -71,7 +71,7 @@ def links(pair: Pair) -> Iterator[Finding]:
         if not pair.sources.allow_links:
             yield _link(pair, path, "the file itself", f"a link to {entry.target}")
         elif not path.is_file():
-            yield _link(pair, path, "a link to a file", f"a link to {entry.target}, which is no file")
+            yield _link(pair, path, "a link to a file", f"a link to {entry.target}, which is not a file")
 
 
 def _link(pair: Pair, path: Path, expected: str, found: str) -> Finding:
@@ -82,7 +82,7 @@ def _link(pair: Pair, path: Path, expected: str, found: str) -> Finding:
 @rule(
     "PATH003",
     title="every entry is a regular file or a folder",
-    why="a pipe, socket or device blocks or feeds whoever opens it",
+    why="a pipe, socket or device blocks its reader, or feeds it without end",
     remedy="remove the entry, restore the file",
     codes=("not-regular",),
     each_of=_TREES,
@@ -156,7 +156,7 @@ def file_names(pair: Pair) -> Iterator[Finding]:
     each_of=_TREES,
 )
 def junk(pair: Pair) -> Iterator[Finding]:
-    """No .DS_Store, ._ file, Thumbs.db, desktop.ini or __MACOSX lies in any part."""
+    """No .DS_Store, ._ file, Thumbs.db, desktop.ini or __MACOSX is in any part."""
     for root, entry in _entries(pair):
         if JUNK.search(entry.path):
             place = pair.place(root / entry.path)

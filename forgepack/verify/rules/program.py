@@ -157,7 +157,7 @@ def _port(port: tuple[str, str, tuple[int, ...]] | None) -> str:
     remedy="emit the package again; a package of other tools can't be proven",
     depth="lineage",
     needs=("comparison",),
-    codes=("foreign-graph",),  # depth run gives up for the reason that is told here
+    codes=("foreign-graph",),  # depth run gives up for the reason that stands here
     after=("PKG018",),
 )
 def operations(pair: Pair) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ def form(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "CTR041",
-    title="each file of the release lies in the folder of its component, once",
+    title="each file of the release is in the folder of its component, once",
     why="a file outside its component is checked by no component's rules; of two entries one is never compared",
     remedy=_BUNDLE,
     needs=("release",),
@@ -116,7 +116,7 @@ def documents(pair: Pair) -> Iterator[Finding]:
     waivable=True,
 )
 def notices(pair: Pair) -> Iterator[Finding]:
-    """The embedding and each file of build, export and drafter that is no text has a notice that is not blank."""
+    """The embedding and each file of build, export and drafter that is not text has a notice that is not blank."""
     release = pair.release.value
     for file in release.files:
         if needs_notice(file.path, file.component, release.model_path) and not (file.notice or "").strip():
@@ -221,7 +221,7 @@ def digests(pair: Pair) -> Iterator[Finding]:
     needs=("bundle_tree",),
 )
 def plain_entries(pair: Pair) -> Iterator[Finding]:
-    """Documents, release.json and the component folders themselves are no links, pipes, sockets or devices."""
+    """Documents, release.json and the component folders themselves are not links, pipes, sockets or devices."""
     root = pair.sources.bundle
     assert root is not None
     inside = [part for role, part in pair.sources.roots().items() if role not in ("bundle", "quant", "checkpoint")]

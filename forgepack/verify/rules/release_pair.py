@@ -58,7 +58,7 @@ def drafter_entry(pair: Pair) -> Iterator[Finding]:
 
 
 def _name(value: Any, *, part: int) -> Any:
-    """Return one part of a POSIX path, counted from its end; what is no path as it is."""
+    """Return one part of a POSIX path, counted from its end; what is not a path as it is."""
     parts = PurePosixPath(value).parts if isinstance(value, str) else ()
     return parts[part] if len(parts) >= -part else value
 
@@ -82,7 +82,7 @@ def contexts(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR050",
     title="every package that the manifest names is in the release",
-    why="a chunk or head that is not listed is not downloaded, and what lies in its place is not checked",
+    why="a chunk or head that is not listed is not downloaded, and what is in its place is not checked",
     remedy=_BUNDLE,
     needs=("release", "manifest", "bundle_tree"),
     after=("CTR040", "CTR045"),
@@ -160,7 +160,7 @@ def _expected_record(pair: Pair, release: Release) -> dict[str, Any]:
 @rule(
     "CTR053",
     title="SHA256SUMS tells the digests that release.json lists",
-    why="whoever checks by sha256sum must check the same bytes",
+    why="sha256sum must check the same bytes",
     remedy=_BUNDLE,
     needs=("release",),
     each_of=("sums",),

@@ -39,7 +39,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
     needs=("sidecar",),
 )
 def runtime_keys(pair: Pair) -> Iterator[Finding]:
-    """Each key of the runtime's sidecar is there and of its type; true and false are no numbers."""
+    """Each key of the runtime's sidecar is there and of its type; true and false are not numbers."""
     sidecar = pair.sidecar.value
     for key, kinds in _KEYS.items():
         value = sidecar.get(key)
@@ -107,7 +107,7 @@ def _parent_name(value: Any) -> Any:
 @rule(
     "CTR005",
     title="the export folder is the one that the manifest names",
-    why="parts that lie apart may belong to two targets",
+    why="parts that are apart may belong to two targets",
     remedy="name the export that the build was made from, or give its folder that name",
     needs=("manifest", "export_tree"),
     waivable=True,

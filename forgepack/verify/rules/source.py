@@ -126,7 +126,7 @@ def lock_pinned(pair: Pair) -> Iterator[Finding]:
     needs=("lock", "checkpoint_tree"),
 )
 def lock_sizes(pair: Pair) -> Iterator[Finding]:
-    """Every file of the lock lies in the checkpoint, a regular file of the stated size."""
+    """Every file of the lock is in the checkpoint, a regular file of the stated size."""
     entries = {entry.path: entry for entry in pair.checkpoint_tree.value}
     assert pair.sources.checkpoint is not None
     for file in pair.lock.value.files:

@@ -148,7 +148,7 @@ def count(pair: Pair) -> Iterator[Finding]:
     needs=("manifest",),
 )
 def chunk_taps(pair: Pair) -> Iterator[Finding]:
-    """The taps that a chunk of the manifest lists are those of the profile that lie in its layers, in order."""
+    """The taps that a chunk of the manifest lists are those of the profile that are in its layers, in order."""
     manifest = pair.manifest.value
     for number, chunk in enumerate(manifest.chunks):
         first, last = chunk.layers

@@ -96,7 +96,7 @@ def _mask_fault(pair: Pair, found: Any) -> str:
     if found is None:
         return "the mask token is not stated; it is never guessed"
     if type(found) is not int:
-        return "the mask token is no token id"
+        return "the mask token is not a token id"
     if not 0 <= found < pair.profile.geometry.vocab:
         return f"the id is outside the {pair.profile.geometry.vocab} rows of the embedding"
     if found in pair.profile.target.eos_tokens:

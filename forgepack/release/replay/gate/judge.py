@@ -89,7 +89,7 @@ def judge(inputs: GateInputs) -> GateResult:
 
 
 def _candidate(inputs: GateInputs, report: ReplayReport) -> DrafterResult | None:
-    """Return the drafter that the gate is for; of one that was held against itself, the compared entry."""
+    """Return the drafter that the gate is for; of one that was compared with itself, the compared entry."""
     return next((one for one in reversed(report.drafters) if inputs.wanted == (one.sha256,)), None)
 
 
