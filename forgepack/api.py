@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from forgepack.release.replay.gate.judge import GateResult
     from forgepack.release.replay.reading import DrafterResult, Quantity, ReplayReport
     from forgepack.release.verification.run import Acceptance
-    from forgepack.verify.report import Accepted, Check, Chosen, Depth, Failure, Finding, Identity, Report
+    from forgepack.verify.findings.report import Accepted, Check, Chosen, Depth, Failure, Finding, Identity, Report
 
 FUNCTIONS = (
     *("fetch", "adopt", "quantize", "emit", "verify", "bundle", "verify_bundle", "verify_published", "build"),
@@ -68,33 +68,33 @@ FUNCTIONS = (
 # Where the types are that are imported when they are first asked for: their modules import NumPy.
 TYPES = {
     "Acceptance": "forgepack.release.verification.run",
-    "Accepted": "forgepack.verify.report",
+    "Accepted": "forgepack.verify.findings.report",
     "Amount": "forgepack.release.diff.values",
     "AttestResult": "forgepack.release.attest.make",
     "BuildRequest": "forgepack.release.recipe.request",
     "BuildResult": "forgepack.release.recipe.build",
     "BundleResult": "forgepack.release.bundle.make",
-    "Check": "forgepack.verify.report",
-    "Chosen": "forgepack.verify.report",
-    "Depth": "forgepack.verify.report",
+    "Check": "forgepack.verify.findings.report",
+    "Chosen": "forgepack.verify.findings.report",
+    "Depth": "forgepack.verify.findings.report",
     "Diff": "forgepack.release.diff.compare",
     "Difference": "forgepack.release.diff.values",
     "DrafterResult": "forgepack.release.replay.reading",
     "EmitResult": "forgepack.emit.package",
-    "Failure": "forgepack.verify.report",
+    "Failure": "forgepack.verify.findings.report",
     "Fault": "forgepack.release.inspect.notes",
     "FetchReport": "forgepack.hub.report",
     "FileReport": "forgepack.hub.report",
-    "Finding": "forgepack.verify.report",
+    "Finding": "forgepack.verify.findings.report",
     "GateCheck": "forgepack.release.replay.gate.checks",
     "GateResult": "forgepack.release.replay.gate.judge",
-    "Identity": "forgepack.verify.report",
+    "Identity": "forgepack.verify.findings.report",
     "Inspection": "forgepack.release.inspect.inspection",
     "QuantizeOptions": "forgepack.quantize.recipe: Options",
     "QuantizeResult": "forgepack.quantize.run",
     "Quantity": "forgepack.release.replay.reading",
     "ReplayReport": "forgepack.release.replay.reading",
-    "Report": "forgepack.verify.report",
+    "Report": "forgepack.verify.findings.report",
     "TargetParts": "forgepack.artifacts.target_parts",
 }
 

@@ -38,9 +38,9 @@ from forgepack.release.replay.gate.timings import read_timings
 from forgepack.release.replay.reading import read_replay_report
 from forgepack.render.inspect_text import inspect_lines
 from forgepack.schema_check import schema_faults
-from forgepack.verify import readers as verify_readers
-from forgepack.verify.baseline import read_baseline
-from forgepack.verify.waivers import read_waivers
+from forgepack.verify.inputs import readers as verify_readers
+from forgepack.verify.policy.baseline import read_baseline
+from forgepack.verify.policy.waivers import read_waivers
 from fuzz import seeds
 from fuzz.seeds import STEM, Seed, of_bundle, of_json, of_pair, of_text
 

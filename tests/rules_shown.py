@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from forgepack.verify import engine
-from forgepack.verify.rule import all_rules
+from forgepack.verify.policy.rule import all_rules
 
 LIST = Path(__file__).with_name("RULES.md")
 _HEAD = """# Each rule, and a test that shows it refuse
 
-Written by `pytest --rules-list`; every test named here fails when its rule no longer does. Files lie below `tests/`.
+Written by `pytest --rules-list`; every test named here fails when its rule no longer does. Files are below `tests/`.
 
 | rule | test |
 |---|---|

@@ -32,7 +32,7 @@ from forgepack.release.replay.gate.policy import read_policy
 from forgepack.release.replay.gate.timings import read_timings
 from forgepack.release.replay.reading import read_replay_report
 from forgepack.resources import data_folder
-from forgepack.verify import baseline, waivers
+from forgepack.verify.policy import baseline, waivers
 
 COMPAT = Path(__file__).parents[1] / "fixtures/compat/0.1.0"
 SIDECAR = "release/drafter/dflash2_lut4_gptq.json"

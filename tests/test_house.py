@@ -79,9 +79,14 @@ def breaches(house: Path) -> list[str]:
         if files[name].parent == house and files[name].name in DOORS:
             continue
         own = _room(files[name].parent, house)
-        strange = {other for other in others if _room(files[other].parent, house) not in {"", own, *allowed[own]}}
+        strange = {other for other in others if not _holds({own, *allowed[own]}, _room(files[other].parent, house))}
         found += [f"{name} imports {other}" for other in sorted(strange)]
     return found
+
+
+def _holds(allowed: set[str], room: str) -> bool:
+    """Say whether a room is the ground floor, one of those that are allowed, or inside one of them."""
+    return not room or any(room == name or room.startswith(f"{name}.") for name in allowed)
 
 
 def floors() -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forgepack.verify.rule import all_rules
+from forgepack.verify.policy.rule import all_rules
 from tests.rules_shown import LIST, listed_rules, rules_list
 
 

@@ -24,8 +24,8 @@ from forgepack.profile import DEFAULT_PROFILE, load_profile
 if TYPE_CHECKING:
     from forgepack.release.attest.make import AttestResult
     from forgepack.release.verification.run import Acceptance, Accepting
-    from forgepack.verify.report import Report
-    from forgepack.verify.sources import Sources
+    from forgepack.verify.findings.report import Report
+    from forgepack.verify.inputs.sources import Sources
 
 
 def verify(
@@ -71,7 +71,7 @@ def verify(
     >>> report.failed("error")[0].findings[0].subject
     'head of the package'
     """
-    from forgepack.verify.sources import find_sources
+    from forgepack.verify.inputs.sources import find_sources
 
     parts = parts_of(target)
     sources = find_sources(
@@ -232,7 +232,7 @@ def attest(
     from forgepack.disk.outputs import write_output
     from forgepack.release.attest import files as attest_files
     from forgepack.release.attest.make import attest as make
-    from forgepack.verify.sources import find_sources
+    from forgepack.verify.inputs.sources import find_sources
 
     loaded, parts = load_profile(profile), parts_of(target)
     sources = find_sources(

@@ -11,7 +11,7 @@ from forgepack.profile import load_profile
 if TYPE_CHECKING:
     from forgepack.release.diff.compare import Diff
     from forgepack.release.inspect.inspection import Inspection
-    from forgepack.verify.report import Report
+    from forgepack.verify.findings.report import Report
 
 
 def diff(left: StrPath, right: StrPath, *, target: StrPath | None = None, profile: str | None = None) -> Diff:

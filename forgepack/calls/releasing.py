@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from forgepack.release.bundle.make import BundleResult
     from forgepack.release.recipe.build import BuildResult
     from forgepack.release.recipe.request import BuildRequest
-    from forgepack.verify.report import Chosen
+    from forgepack.verify.findings.report import Chosen
 
 # What of a request decides the outcome of its verification.
 _JUDGING = ("attestations", "deny", "depth", "seconds", "strict", "waivers")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from forgepack.disk.places import Inputs
     from forgepack.hub import Effects, HubSettings
     from forgepack.release.verification.run import Acceptance
-    from forgepack.verify.report import Chosen, Depth
+    from forgepack.verify.findings.report import Chosen, Depth
 
 StrPath: TypeAlias = str | os.PathLike[str]
 TargetName: TypeAlias = "str | os.PathLike[str] | TargetParts"
@@ -79,7 +79,7 @@ def parts_of(target: TargetName) -> TargetParts:
 def depth_of(name: DepthName, *, least: DepthName = "header") -> Depth:
     """Return a depth by its name; UsageError for another word, or one that is less than is demanded."""
     from forgepack.errors import UsageError
-    from forgepack.verify.report import Depth
+    from forgepack.verify.findings.report import Depth
 
     allowed = [depth.label for depth in Depth if depth >= Depth[least.upper()]]
     if name not in allowed:
@@ -134,7 +134,7 @@ def chosen(function: Callable[..., Any], given: Mapping[str, Any]) -> tuple[Chos
 
 def options_of(told: Iterable[tuple[str, Any]]) -> tuple[Chosen, ...]:
     """Return names and values as options that a caller chose, sorted by name."""
-    from forgepack.verify.report import Chosen
+    from forgepack.verify.findings.report import Chosen
 
     found = [Chosen(name=name.replace("_", "-"), value=_text(value), source="caller") for name, value in told]
     return tuple(sorted(found, key=lambda one: one.name))

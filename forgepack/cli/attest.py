@@ -23,8 +23,8 @@ from forgepack.disk.space import free_bytes
 from forgepack.errors import EXIT_OK
 from forgepack.escaping import escape_line
 from forgepack.profile import load_profile
-from forgepack.verify.report import Depth
-from forgepack.verify.sources import Sources, find_sources
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.sources import Sources, find_sources
 
 if TYPE_CHECKING:
     from forgepack.release.attest.make import AttestResult

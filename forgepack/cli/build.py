@@ -20,7 +20,7 @@ from forgepack.cli.verify_policy import today
 from forgepack.errors import UsageError
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
-from forgepack.verify.report import Depth
+from forgepack.verify.findings.report import Depth
 
 if TYPE_CHECKING:
     from forgepack.hub import Effects, HubSettings

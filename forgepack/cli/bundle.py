@@ -23,7 +23,7 @@ from forgepack.disk.places import Replaced
 from forgepack.disk.space import demand_space, free_bytes
 from forgepack.escaping import escape
 from forgepack.profile import Profile, load_profile
-from forgepack.verify.report import Depth
+from forgepack.verify.findings.report import Depth
 
 if TYPE_CHECKING:
     from forgepack.release.bundle.inventory import BundleInputs, Inventory

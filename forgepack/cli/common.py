@@ -17,7 +17,7 @@ from forgepack.escaping import escape, escape_line
 from forgepack.profile import DEFAULT_PROFILE, profile_names
 
 if TYPE_CHECKING:
-    from forgepack.verify.report import Report
+    from forgepack.verify.findings.report import Report
 
 __all__ = [
     "Console",

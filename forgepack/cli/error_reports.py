@@ -21,7 +21,7 @@ from forgepack.disk.outputs import clear_output, write_output
 from forgepack.errors import ForgepackError, InternalError, OutputError
 from forgepack.profile import DEFAULT_PROFILE, load_profile
 from forgepack.render import render_report
-from forgepack.verify.report import Depth, Report, failure_of
+from forgepack.verify.findings.report import Depth, Report, failure_of
 
 COMMAND = "verify"
 _OPTION = "--report"

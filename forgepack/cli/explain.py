@@ -10,7 +10,7 @@ from forgepack.cli.common import echo_json, json_option, offer
 from forgepack.cli.rules import rule_names, rules_of
 from forgepack.errors import UsageError
 from forgepack.render.rules import rule_json
-from forgepack.verify.rule import AREAS, Rule, all_rules
+from forgepack.verify.policy.rule import AREAS, Rule, all_rules
 
 
 @click.command()

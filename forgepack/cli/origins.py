@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from forgepack.cli.settable import settable
 from forgepack.cli.variables import long_name, variables_of
-from forgepack.verify.report import Chosen
+from forgepack.verify.findings.report import Chosen
 
 
 def chosen_options(ctx: click.Context, *, folders: bool = True) -> tuple[Chosen, ...]:

@@ -6,7 +6,7 @@ import click
 
 from forgepack.cli.common import echo_json, offer
 from forgepack.render.rules import rule_json, rules_table
-from forgepack.verify.rule import AREAS, Rule, all_rules, find_rule
+from forgepack.verify.policy.rule import AREAS, Rule, all_rules, find_rule
 
 
 def rule_names() -> list[str]:

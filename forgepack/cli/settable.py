@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from forgepack.profile import profile_names
-from forgepack.verify.report import Depth
+from forgepack.verify.findings.report import Depth
 
 Keeps = Callable[[Any, Any], bool]
 

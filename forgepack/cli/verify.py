@@ -21,8 +21,8 @@ from forgepack.profile import Profile, load_profile
 from forgepack.release.verification.run import Accepting, Judging, verify_sources
 from forgepack.render import FORMATS, render_report
 from forgepack.verify.bundle import find_bundle
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import Sources, find_sources
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.sources import Sources, find_sources
 
 FOLDER = click.Path(path_type=Path)
 

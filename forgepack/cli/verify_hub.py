@@ -11,7 +11,7 @@ from forgepack.hub import HubSettings
 from forgepack.profile import Profile
 from forgepack.release.published.verify import PublishedRelease, name_release, verify_published
 from forgepack.release.verification.run import Accepting
-from forgepack.verify.report import Depth, Report
+from forgepack.verify.findings.report import Depth, Report
 
 _LONGEST_WAIT = 30.0
 

@@ -16,10 +16,10 @@ from forgepack.quantize.run import QuantizeResult, quantize
 from forgepack.quantize.sources import SourcePaths, open_sources
 from forgepack.verify.emission import InputPaths, emit_paths
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
 
 # Blocks of the held-out traces that the demo runs on the CPU: five of each sequence keep it to a minute in all.
 BLOCKS_RUN = 60

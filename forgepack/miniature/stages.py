@@ -17,7 +17,7 @@ from forgepack.miniature.compare import Variant, compare_variants
 from forgepack.miniature.sabotage import SABOTAGES, spoiled_copy
 from forgepack.miniature.scene import Scene
 from forgepack.miniature.small_hub import small_hub
-from forgepack.verify.report import Depth, Report
+from forgepack.verify.findings.report import Depth, Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ May import: artifacts, verify, release.inspect, release.diff, release.replay, re
 
 from __future__ import annotations
 
-from forgepack.verify.report import Report
+from forgepack.verify.findings.report import Report
 
 FORMATS = ("text", "json", "sarif", "junit", "github")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
-from forgepack.verify.report import Accepted, Check, Chosen, Report
+from forgepack.verify.findings.report import Accepted, Check, Chosen, Report
 
 
 def accepted_text(accepted: Accepted) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
 from forgepack.render.accepted import accepted_text, baseline_lines, origin_text, partial_text
-from forgepack.verify.report import AT_HAND, Check, Report
+from forgepack.verify.findings.report import AT_HAND, Check, Report
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from forgepack.canonical import dump_shown
 from forgepack.escaping import escape_line
-from forgepack.verify.baseline import KIND
-from forgepack.verify.report import (
+from forgepack.verify.findings.report import (
     SEVERITIES,
     STATUSES,
     Accepted,
@@ -23,6 +22,7 @@ from forgepack.verify.report import (
     Identity,
     Report,
 )
+from forgepack.verify.policy.baseline import KIND
 
 _LONGEST = 500
 

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 from forgepack.escaping import escape_line
 from forgepack.render.accepted import accepted_lines, partial_text
-from forgepack.verify.report import Check, Report
-from forgepack.verify.rule import AREAS
+from forgepack.verify.findings.report import Check, Report
+from forgepack.verify.policy.rule import AREAS
 
 Element = ElementTree.Element
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from forgepack.verify.rule import Rule, all_rules
+from forgepack.verify.policy.rule import Rule, all_rules
 
 
 def rule_json(one: Rule) -> dict[str, Any]:

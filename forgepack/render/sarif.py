@@ -13,8 +13,8 @@ from urllib.parse import quote
 from forgepack.canonical import dump_shown
 from forgepack.escaping import escape_line
 from forgepack.render.accepted import origin_text, partial_text
-from forgepack.verify.report import Check, Finding, Report
-from forgepack.verify.rule import AREAS, Rule, all_rules
+from forgepack.verify.findings.report import Check, Finding, Report
+from forgepack.verify.policy.rule import AREAS, Rule, all_rules
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "forgepackFinding/v1"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from forgepack.escaping import escape_line
 from forgepack.render.accepted import accepted_lines, baseline_lines, origin_text, partial_text
-from forgepack.verify.causes import SHOWN, cause_lines, failure_lines
-from forgepack.verify.report import AT_HAND, Check, Report, Status
-from forgepack.verify.target_record import NO_ATTESTATION, NO_EVIDENCE
+from forgepack.verify.checks.target_record import NO_ATTESTATION, NO_EVIDENCE
+from forgepack.verify.findings.causes import SHOWN, cause_lines, failure_lines
+from forgepack.verify.findings.report import AT_HAND, Check, Report, Status
 
 _LONG_RUN = 3
 # What most pairs have not, and need not: told with -v alone.

@@ -6,25 +6,25 @@ download is understood: the export may be missing as a whole, a second runtime t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.files import read_bounded
-from forgepack.artifacts.release_json import RELEASE_FILE, Release, ReleaseFile, read_release
+from forgepack.artifacts.release_json import RELEASE_FILE, Release, read_release
 from forgepack.artifacts.release_record import MAX_SUMS, RECORD_FILE, SUMS_FILE, UPSTREAM_FILE, parse_sums
 from forgepack.artifacts.target import TargetPaths, find_export
 from forgepack.errors import ForgepackError, MissingError, NothingToVerifyError
 from forgepack.profile import Profile
-from forgepack.verify.hashing import Digests, hash_files
-from forgepack.verify.input_set import Tree
-from forgepack.verify.inputs import Input, Parsed
-from forgepack.verify.layout import Layout, empty_layout
+from forgepack.verify.checks.release_files import listed_files
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.hashing import Digests, hash_files
+from forgepack.verify.inputs.input_set import Tree
+from forgepack.verify.inputs.layout import Layout, empty_layout
+from forgepack.verify.inputs.readers import read_any, read_record
+from forgepack.verify.inputs.reading import Input, Parsed
+from forgepack.verify.inputs.sources import Sources, absolute, demand_folder, demand_sources
 from forgepack.verify.open_pair import OpenPair, planned_files
-from forgepack.verify.readers import read_any, read_record
-from forgepack.verify.report import Depth
-from forgepack.verify.sources import Sources, absolute, demand_folder, demand_sources
-from forgepack.verify.subject import Pair
 
 FOLDERS = {"model": "model", "coreai": "coreai", "export": "export", "drafter": "drafter"}
 NOT_THERE = "the bundle has none; a download by Forge's own helper leaves it out"
@@ -145,45 +145,3 @@ def _read_release(path: Path) -> Parsed[Release]:
 
 def _read_sums(path: Path) -> Mapping[str, str]:
     return parse_sums(read_bounded(path, MAX_SUMS), where=str(path))
-
-
-def present_files(pair: Pair) -> dict[str, int]:
-    """Return path -> bytes of every file below the bundle's folder; links count where they are allowed."""
-    root, links = pair.sources.bundle, pair.sources.allow_links
-    assert root is not None
-    found = {entry.path: entry.size for entry in pair.bundle_tree.value if entry.kind == "file"}
-    for entry in pair.bundle_tree.value:
-        if entry.kind == "link" and links and (root / entry.path).is_file():
-            found[entry.path] = (root / entry.path).stat().st_size
-    return found
-
-
-def left_out(pair: Pair) -> dict[str, str]:
-    """Return the components that this copy of the release legally lacks, each with the reason."""
-    release, present = pair.release.value, present_files(pair)
-    reasons = {
-        "export": "optional: none of its files is here",
-        "coreml": "another runtime: none of its files is here",
-    }
-    found = {
-        name: reason
-        for name, reason in reasons.items()
-        if release.of(name) and not any(file.path in present for file in release.of(name))
-    }
-    return {**found, "drafter": "left out by --plain"} if pair.sources.plain else found
-
-
-def listed_files(pair: Pair) -> tuple[ReleaseFile, ...]:
-    """Return the files of the inventory that must be in this copy."""
-    absent = left_out(pair)
-    return tuple(file for file in pair.release.value.files if file.component not in absent)
-
-
-def unlisted_files(pair: Pair) -> Iterator[tuple[str, str]]:
-    """Yield (component, path) of every file in a component's folder that the inventory does not list."""
-    release, listed = pair.release.value, {file.path for file in pair.release.value.files}
-    roots = {name: root for name, root in release.roots.items() if not (name == "drafter" and pair.sources.plain)}
-    for path in sorted(present_files(pair)):
-        component = next((name for name, root in roots.items() if path.startswith(f"{root}/")), None)
-        if component is not None and path not in listed:
-            yield component, path

@@ -19,13 +19,13 @@ from forgepack.emit.inputs import EmitInputs
 from forgepack.emit.package import EmitResult, Progress, emit_package
 from forgepack.errors import IdentityError, UsageError
 from forgepack.profile import Profile
-from forgepack.verify.causes import cause_lines, failure_lines
 from forgepack.verify.engine import verify
-from forgepack.verify.input_set import never
-from forgepack.verify.inputs import Input
+from forgepack.verify.findings.causes import cause_lines, failure_lines
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.input_set import never
+from forgepack.verify.inputs.reading import Input
+from forgepack.verify.inputs.sources import Sources, absolute
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import Sources, absolute
 
 # The rule that compares the quantization's profile with the one that judges.
 _PROFILE = "SRC012"

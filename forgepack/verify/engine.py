@@ -17,14 +17,14 @@ from typing import Any
 
 from forgepack import __version__
 from forgepack.errors import InputError, PlatformError
-from forgepack.verify.baseline import demand_same_subject
-from forgepack.verify.faults import finding_of
+from forgepack.verify.checks.faults import finding_of
+from forgepack.verify.findings.report import Check, Depth, Failure, Finding, Narrowed, Report, Status, failure_of
 from forgepack.verify.identities import identities
-from forgepack.verify.inputs import Input, UnavailableError, aborts_verification
-from forgepack.verify.policy import AcceptanceRecord, Policy
-from forgepack.verify.report import Check, Depth, Failure, Finding, Narrowed, Report, Status, failure_of
-from forgepack.verify.rule import Rule, all_rules, owner_of
-from forgepack.verify.subject import Pair
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.inputs.reading import Input, UnavailableError, aborts_verification
+from forgepack.verify.policy.acceptance import AcceptanceRecord, Policy
+from forgepack.verify.policy.baseline import demand_same_subject
+from forgepack.verify.policy.rule import Rule, all_rules, owner_of
 
 MAX_FINDINGS = 20
 MAX_MORE = 5000

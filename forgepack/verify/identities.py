@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from forgepack.verify.report import Identity
-from forgepack.verify.subject import Pair
+from forgepack.verify.findings.report import Identity
+from forgepack.verify.inputs.pair import Pair
 
 
 def identities(pair: Pair) -> tuple[Identity, ...]:

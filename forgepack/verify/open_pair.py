@@ -15,13 +15,15 @@ from forgepack.artifacts.sidecar import current_sidecar
 from forgepack.artifacts.trace_features import read_checked_traces
 from forgepack.artifacts.tree import content, walk
 from forgepack.profile import Profile
-from forgepack.verify import lineage
-from forgepack.verify.fidelity import source_deviations
-from forgepack.verify.hashing import Digests, hash_files
-from forgepack.verify.head_package import run_head, wired_head, wiring
-from forgepack.verify.input_set import Tree, below, never
-from forgepack.verify.inputs import Input, Parsed, UnavailableError
-from forgepack.verify.layout import (
+from forgepack.verify.checks.fidelity import source_deviations
+from forgepack.verify.checks.head_package import run_head, wired_head, wiring
+from forgepack.verify.checks.run_package import execute
+from forgepack.verify.checks.target_record import NO_ATTESTATION, NO_EVIDENCE, choose_target_record, emitted_head
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs import lineage
+from forgepack.verify.inputs.hashing import Digests, hash_files
+from forgepack.verify.inputs.input_set import Tree, below, never
+from forgepack.verify.inputs.layout import (
     CONFIG_FILE,
     LICENCE_FILE,
     NOTICE_FILE,
@@ -31,12 +33,10 @@ from forgepack.verify.layout import (
     empty_layout,
     find_layout,
 )
-from forgepack.verify.readers import read_asset, read_binding, read_object, read_sidecar, text_reader
-from forgepack.verify.report import Depth
-from forgepack.verify.run_package import execute
-from forgepack.verify.sources import Sources
-from forgepack.verify.subject import Pair
-from forgepack.verify.target_record import NO_ATTESTATION, NO_EVIDENCE, choose_target_record, emitted_head
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.inputs.readers import read_asset, read_binding, read_object, read_sidecar, text_reader
+from forgepack.verify.inputs.reading import Input, Parsed, UnavailableError
+from forgepack.verify.inputs.sources import Sources
 
 if TYPE_CHECKING:
     from forgepack.coreai_backend.compare import Comparison

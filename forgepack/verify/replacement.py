@@ -10,12 +10,12 @@ from forgepack.artifacts.target import TargetPaths, locate_target
 from forgepack.artifacts.tree import walk
 from forgepack.profile import Profile
 from forgepack.verify.engine import verify
-from forgepack.verify.inputs import Input
-from forgepack.verify.layout import find_layout
+from forgepack.verify.findings.report import Check, Depth
+from forgepack.verify.inputs.layout import find_layout
+from forgepack.verify.inputs.readers import read_sidecar
+from forgepack.verify.inputs.reading import Input
+from forgepack.verify.inputs.sources import Sources, absolute
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.readers import read_sidecar
-from forgepack.verify.report import Check, Depth
-from forgepack.verify.sources import Sources, absolute
 
 NO_TARGET = "no --target was given"
 

@@ -21,8 +21,8 @@ from forgepack.profile import Profile
 from forgepack.release.recipe import lock as build_lock
 from forgepack.release.replay import report as replay_report
 from forgepack.release.replay.gate import policy as gate_policy
-from forgepack.verify import baseline
-from forgepack.verify import readers as verify_readers
+from forgepack.verify.inputs import readers as verify_readers
+from forgepack.verify.policy import baseline
 from fuzz.readers import READERS, Reader, seed_of, try_bytes
 from fuzz.seeds import STEM, of_bundle, of_pair
 

@@ -19,7 +19,7 @@ from forgepack.disk.places import aside_folder, new_folder, work_folder
 from forgepack.errors import ForgepackError, UsageError
 from forgepack.hub import Effects, FetchRequest, HubSettings, fetch_checkpoint
 from forgepack.miniature.data import find_miniature
-from forgepack.verify.sources import demand_folder
+from forgepack.verify.inputs.sources import demand_folder
 from tests.hub.bench import COMMIT, FILES, OTHER, PROFILE, REPO, expected_tree, tree_of
 from tests.hub.loopback import LoopbackHub
 from tests.release.bench import UPSTREAM, judged

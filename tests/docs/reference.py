@@ -8,8 +8,8 @@ from pathlib import Path
 
 from forgepack.cli.main import COMMANDS, EXIT_CODES
 from forgepack.limits import BOUNDS
-from forgepack.verify.report import FIRST_RULE_SET, RULE_SET
-from forgepack.verify.rule import AREAS, Rule, all_rules
+from forgepack.verify.findings.report import FIRST_RULE_SET, RULE_SET
+from forgepack.verify.policy.rule import AREAS, Rule, all_rules
 from tests.docs.pages import ROOT
 from tests.docs.reference_api import api_page
 from tests.docs.reference_commands import commands_page

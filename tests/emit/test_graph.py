@@ -15,7 +15,7 @@ from forgepack.emit.package import deployed_recipe
 from forgepack.emit.table import constant_table
 from forgepack.geometry import Geometry
 from forgepack.profile import Recipe
-from forgepack.verify import lineage
+from forgepack.verify.inputs import lineage
 from tests.emit.conftest import Emitted
 from tests.emit.reference import Reference
 from tests.emit.synthetic import RECIPE, Array, draft_inputs, prefill_inputs

@@ -19,13 +19,13 @@ from forgepack.coreai_backend.reader import AssetReading, FoundHead
 from forgepack.errors import ForgepackError
 from forgepack.profile import Profile
 from forgepack.verify.engine import evaluate
-from forgepack.verify.hashing import FileDigest
-from forgepack.verify.inputs import Input
+from forgepack.verify.findings.report import Check, Depth
+from forgepack.verify.inputs.hashing import FileDigest
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.inputs.reading import Input
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Check, Depth
-from forgepack.verify.rule import Rule, all_rules
-from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
+from forgepack.verify.policy.rule import Rule, all_rules
 
 Ending = Literal["refused", "warned", "elsewhere", "passed", "crashed"]
 _PROGRAMS = ("expected", "program", "target_programs", "export_digest")

@@ -13,7 +13,7 @@ from forgepack.profile import Upstream
 from forgepack.release.bundle.inventory import BundleInputs
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
-from forgepack.verify.report import Depth, Report
+from forgepack.verify.findings.report import Depth, Report
 from tests.release.bundle.release_check import Numbers
 from tests.verify.factory import tiny_profile
 

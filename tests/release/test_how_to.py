@@ -17,7 +17,7 @@ import pytest
 
 from forgepack.cli.main import forgepack
 from forgepack.schema_check import schema_faults
-from forgepack.verify.rule import all_rules, find_rule
+from forgepack.verify.policy.rule import all_rules, find_rule
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
 from tests.hub.loopback import LoopbackHub
 from tests.release.bench import judged

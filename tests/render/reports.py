@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from forgepack.verify.report import (
+from forgepack.verify.findings.report import (
     Accepted,
     BaselineResult,
     Check,

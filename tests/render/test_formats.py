@@ -12,7 +12,7 @@ from hypothesis import given
 
 from forgepack.render import FORMATS, render_report
 from forgepack.schema_check import schema_faults
-from forgepack.verify.report import RULE_SET
+from forgepack.verify.findings.report import RULE_SET
 from tests.render.reports import HOSTILE, make_report
 
 SARIF_NAME = "shared/data/sarif-schema-2.1.0.json"

@@ -10,14 +10,14 @@ from typing import Any
 
 from forgepack.canonical import dump_canonical
 from forgepack.render.json_report import report_json
-from forgepack.verify.baseline import read_baseline
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.policy import Policy
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.rule import all_rules
-from forgepack.verify.sources import find_sources
-from forgepack.verify.waivers import read_waivers
+from forgepack.verify.policy.acceptance import Policy
+from forgepack.verify.policy.baseline import read_baseline
+from forgepack.verify.policy.rule import all_rules
+from forgepack.verify.policy.waivers import read_waivers
 from tests.verify.factory import tiny_profile
 from tests.verify.running import check_of
 from tests.verify.sabotage import both, write

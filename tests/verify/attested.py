@@ -18,10 +18,10 @@ from forgepack.release.attest.evidence import read_evidence
 from forgepack.release.attest.make import AttestInputs, AttestResult, attest
 from forgepack.release.replay.drafter_identity import drafter_files
 from forgepack.verify.engine import verify
-from forgepack.verify.extra_files import ExtraFiles
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.extra_files import ExtraFiles
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import find_sources
 from tests.verify.factory import EXPORT, tiny_profile, write_layer
 from tests.verify.sabotage import Change, put
 

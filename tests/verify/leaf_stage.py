@@ -14,13 +14,13 @@ from forgepack.profile import Profile, Upstream
 from forgepack.release.bundle.inventory import BundleInputs
 from forgepack.release.bundle.make import make_bundle
 from forgepack.verify.bundle import Bundle, find_bundle
-from forgepack.verify.coverage_leaves import Leaf
+from forgepack.verify.checks.coverage_leaves import Leaf
+from forgepack.verify.checks.leaves import Keys, leaves_of, line_of, path_of
 from forgepack.verify.engine import evaluate
-from forgepack.verify.hashing import FileDigest
-from forgepack.verify.inputs import Input
-from forgepack.verify.leaves import Keys, leaves_of, line_of, path_of
-from forgepack.verify.report import Check, Depth
-from forgepack.verify.rule import find_rule
+from forgepack.verify.findings.report import Check, Depth
+from forgepack.verify.inputs.hashing import FileDigest
+from forgepack.verify.inputs.reading import Input
+from forgepack.verify.policy.rule import find_rule
 from tests.mutation.json_mutants import changes
 
 _SLOW = ("expected", "program", "target_programs", "export_digest", "comparison")

@@ -10,9 +10,9 @@ import pytest
 
 from forgepack.profile import Profile
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.report import Check, Depth, Report
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Check, Depth, Report
-from forgepack.verify.sources import find_sources
 from tests.verify.factory import tiny_profile
 from tests.verify.sabotage import Case
 

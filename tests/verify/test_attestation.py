@@ -16,7 +16,7 @@ from forgepack.errors import MissingError, UsageError
 from forgepack.render import render_report
 from forgepack.resources import schema_path
 from forgepack.schema_check import schema_faults
-from forgepack.verify.target_record import REFACTORED
+from forgepack.verify.checks.target_record import REFACTORED
 from tests.verify.attested import (
     CONFIG,
     HEAD,

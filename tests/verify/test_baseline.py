@@ -12,7 +12,7 @@ import pytest
 
 from forgepack.errors import UsageError
 from forgepack.render import FORMATS, render_report
-from forgepack.verify.report import Finding
+from forgepack.verify.findings.report import Finding
 from tests.verify.accepting import BOTH, baseline_of, renamed, run_on, waiver_of, waiving
 from tests.verify.running import check_of
 from tests.verify.sabotage import CONFIG, both, put, remove, write

@@ -13,12 +13,12 @@ import pytest
 
 from forgepack.artifacts.target import locate_target
 from forgepack.miniature.data import find_miniature
-from forgepack.verify.coverage import FILES, Covered, covering
+from forgepack.verify.checks.coverage import FILES, Covered, covering
 from forgepack.verify.engine import evaluate
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth
-from forgepack.verify.rule import all_rules, find_rule
-from forgepack.verify.sources import find_sources
+from forgepack.verify.policy.rule import all_rules, find_rule
 from tests.verify.factory import tiny_profile
 
 # Files that no release of the tests holds, each of a line that is there for them.

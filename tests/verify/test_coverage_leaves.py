@@ -11,13 +11,13 @@ import pytest
 
 from forgepack.miniature.scene import Scene
 from forgepack.profile import load_profile
-from forgepack.verify.coverage_leaves import LEAVES, Leaf
+from forgepack.verify.checks.coverage_leaves import LEAVES, Leaf
+from forgepack.verify.checks.leaves import leaves_of, line_of, path_of, unjudged
 from forgepack.verify.engine import verify
-from forgepack.verify.leaves import leaves_of, line_of, path_of, unjudged
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth
-from forgepack.verify.rule import all_rules
-from forgepack.verify.sources import find_sources
+from forgepack.verify.policy.rule import all_rules
 from tests.mutation.json_mutants import changes
 from tests.verify.conftest import build_pair
 from tests.verify.factory import tiny_profile

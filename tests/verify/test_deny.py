@@ -16,10 +16,10 @@ from forgepack.errors import UsageError
 from forgepack.profile import Profile
 from forgepack.release.replay.drafter_identity import drafter_sha256
 from forgepack.verify.engine import verify
-from forgepack.verify.extra_files import ExtraFiles
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.extra_files import ExtraFiles
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import find_sources
 from tests.verify.attested import make_sibling, write_attestation
 from tests.verify.factory import tiny_profile
 from tests.verify.running import failed, told, verified

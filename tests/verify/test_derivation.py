@@ -24,8 +24,8 @@ from forgepack.emit.constant_spec import ConstantSpec
 from forgepack.emit.table import constant_table
 from forgepack.errors import CorruptError
 from forgepack.profile import Profile
-from forgepack.verify.derivation import HEAD, derived_differences, proven_indices
-from forgepack.verify.inputs import Input
+from forgepack.verify.checks.derivation import HEAD, derived_differences, proven_indices
+from forgepack.verify.inputs.reading import Input
 from tests.coreai_backend.heads import make_head, write_head_file
 from tests.verify.factory import tiny_profile
 

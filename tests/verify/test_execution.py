@@ -26,7 +26,8 @@ from forgepack.parallel import open_pool
 from forgepack.release.replay.package_weights import open_package
 from forgepack.verify import engine
 from forgepack.verify.engine import verify
-from forgepack.verify.execution import (
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.execution import (
     TYPICAL,
     WORST,
     Deviation,
@@ -35,10 +36,9 @@ from forgepack.verify.execution import (
     deviation,
     synthetic_sample,
 )
-from forgepack.verify.inputs import Input
+from forgepack.verify.inputs.reading import Input
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth
-from forgepack.verify.rule import find_rule
+from forgepack.verify.policy.rule import find_rule
 from tests.miniature.show import Show
 
 NEAR = 1e-2

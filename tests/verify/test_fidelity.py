@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import find_sources
 from tests.verify.factory import lock_checkpoint, tiny_profile
 from tests.verify.sabotage import MANIFEST, SIDECAR, edit, header, put, tensor
 from tests.verify.test_emission import QUANT, forge, nudged

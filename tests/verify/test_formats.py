@@ -223,4 +223,4 @@ def test_allowed_links_must_lead_to_files(pair: Path, target: str) -> None:
     link("drafter/extra.md", target)(pair)
     report = verified(pair, named={"allow_links": True})
     assert ["PATH002"] == roots(report)
-    assert "which is no file" in told(report, "PATH002")
+    assert "which is not a file" in told(report, "PATH002")

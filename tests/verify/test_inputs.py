@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from forgepack.errors import CorruptError
-from forgepack.verify.inputs import Input
+from forgepack.verify.inputs.reading import Input
 
 
 def test_threads_that_ask_at_once_share_one_reading() -> None:

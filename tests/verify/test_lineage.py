@@ -23,12 +23,12 @@ from forgepack.emit.graph import drafter_functions
 from forgepack.emit.table import constant_table
 from forgepack.packing import pack_u4
 from forgepack.render import render_report
+from forgepack.verify.checks.target_record import NO_ATTESTATION, NO_EVIDENCE
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import NO_BUNDLE, OpenPair
-from forgepack.verify.report import Depth
-from forgepack.verify.rule import all_rules
-from forgepack.verify.sources import find_sources
-from forgepack.verify.target_record import NO_ATTESTATION, NO_EVIDENCE
+from forgepack.verify.policy.rule import all_rules
 from tests.verify.drafter_folder import source_lookup
 from tests.verify.factory import EXPORT, tiny_profile
 from tests.verify.running import by_name, check_of, explain_all, failed, refuse, roots, told, verified

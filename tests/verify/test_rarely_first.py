@@ -13,10 +13,10 @@ from forgepack.coreai_backend.asset_writer import AssetMetadata
 from forgepack.coreai_backend.target_assets import author_chunk_standin
 from forgepack.errors import CorruptError
 from forgepack.verify.engine import verify
-from forgepack.verify.inputs import Input
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.reading import Input
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth
-from forgepack.verify.sources import find_sources
 from tests.verify.factory import tiny_profile
 from tests.verify.running import by_name, check_of, explain_all, told, verified
 from tests.verify.sabotage import ASSET, CONFIG, HEAD, MANIFEST, SIDECAR, Case, bytes_of, edit, header, put, tensor

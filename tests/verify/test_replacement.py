@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from forgepack.release.diff.compare import diff_paths
-from forgepack.verify.rule import find_rule
+from forgepack.verify.policy.rule import find_rule
 from tests.mutation.catalogue import all_mutants
 from tests.mutation.stage import Mutant, Stage
 from tests.verify.factory import tiny_profile

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from forgepack.verify.report import strongest
+from forgepack.verify.findings.report import strongest
 from tests.render.reports import make_report
 
 

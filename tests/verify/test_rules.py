@@ -10,10 +10,10 @@ import pytest
 
 import forgepack
 from forgepack.errors import UsageError
+from forgepack.verify.findings.report import FIRST_RULE_SET, RULE_SET, Depth
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import FIRST_RULE_SET, RULE_SET, Depth
-from forgepack.verify.rule import AREAS, CATCH_ALL, all_rules, find_rule, owner_of
-from forgepack.verify.sources import find_sources
+from forgepack.verify.policy.rule import AREAS, CATCH_ALL, all_rules, find_rule, owner_of
 from tests.verify.factory import tiny_profile
 
 COMPAT = Path(__file__).parents[2] / "fixtures/compat/0.1.0"

@@ -11,12 +11,12 @@ from forgepack.render import FORMATS, render_report
 from forgepack.render.json_report import report_json
 from forgepack.schema_check import schema_faults
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.policy import Policy
-from forgepack.verify.report import Depth
-from forgepack.verify.rule import all_rules, find_rule
-from forgepack.verify.selection import parse_selection
-from forgepack.verify.sources import find_sources
+from forgepack.verify.policy.acceptance import Policy
+from forgepack.verify.policy.rule import all_rules, find_rule
+from forgepack.verify.policy.selection import parse_selection
 from tests.verify.accepting import IDS, junk, renamed, run_on
 from tests.verify.factory import tiny_profile
 from tests.verify.sabotage import CONFIG, Change, put, remove

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgepack.verify.taps import classify, describe
+from forgepack.verify.checks.taps import classify, describe
 from tests.verify.running import by_name, check_of, refuse, told, verified
 from tests.verify.sabotage import CONFIG, MANIFEST, SIDECAR, TARGET_CONFIG, Case, Change, both, drop, edit, put
 

@@ -14,10 +14,10 @@ import pytest
 from forgepack.artifacts.safetensors_writer import SafetensorsWriter
 from forgepack.errors import ForgepackError
 from forgepack.verify.engine import evaluate
+from forgepack.verify.findings.report import Check, Depth
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Check, Depth
-from forgepack.verify.rule import find_rule
-from forgepack.verify.sources import find_sources
+from forgepack.verify.policy.rule import find_rule
 from tests.verify.emission import forge_binding, identified
 from tests.verify.factory import EXPORT, tiny_profile, write_layer
 from tests.verify.running import check_of, explain_all, roots, told, verified

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forgepack.artifacts.tokenizer import shortened, texts_by_id
 from forgepack.canonical import digest_runs
-from forgepack.verify.tokens import find_moved
+from forgepack.verify.inputs.tokens import find_moved
 
 
 def record(tokens: dict[int, str], step: int = 64) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from forgepack.canonical import dump_canonical
+from forgepack.verify.checks.twice import STATED_TWICE, disagreements, documents_of, stated
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth
-from forgepack.verify.sources import find_sources
-from forgepack.verify.subject import Pair
-from forgepack.verify.twice import STATED_TWICE, disagreements, documents_of, stated
 from tests.verify.factory import tiny_profile
 from tests.verify.sabotage import SIDECAR, put
 

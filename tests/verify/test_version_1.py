@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from forgepack.profile import load_profile
-from forgepack.verify.compare import lookup
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.compare import lookup
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import find_sources
 from tests.verify.emission import forge_binding
 from tests.verify.running import check_of, explain_all, roots, told, verified
 

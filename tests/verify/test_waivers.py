@@ -11,10 +11,10 @@ import pytest
 
 from forgepack.errors import UsageError
 from forgepack.render import FORMATS, render_report
-from forgepack.verify.policy import Policy
-from forgepack.verify.rule import Rule, all_rules
-from forgepack.verify.selection import Selection
-from forgepack.verify.waivers import read_waivers
+from forgepack.verify.policy.acceptance import Policy
+from forgepack.verify.policy.rule import Rule, all_rules
+from forgepack.verify.policy.selection import Selection
+from forgepack.verify.policy.waivers import read_waivers
 from tests.verify.accepting import TODAY, junk, renamed, run_on, waiver_of, waiving
 from tests.verify.factory import EXPORT
 from tests.verify.running import check_of, explain_all, failed, roots, told

@@ -11,8 +11,8 @@ from forgepack.disk.places import Inputs, check_file
 from forgepack.profile import Profile
 from forgepack.release.attest.evidence import read_evidence
 from forgepack.release.attest.make import AttestInputs, AttestResult
-from forgepack.verify.report import Depth
-from forgepack.verify.sources import Sources
+from forgepack.verify.findings.report import Depth
+from forgepack.verify.inputs.sources import Sources
 
 SUFFIX = ".attestation.json"
 

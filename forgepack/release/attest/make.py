@@ -18,14 +18,14 @@ from forgepack.errors import MissingError, UsageError
 from forgepack.facts.fact import differences
 from forgepack.facts.target import target_record
 from forgepack.profile import Profile
-from forgepack.verify.compare import lookup
-from forgepack.verify.drafter_record import drafter_record
+from forgepack.verify.checks.drafter_record import drafter_record
 from forgepack.verify.engine import verify
-from forgepack.verify.extra_files import ExtraFiles
+from forgepack.verify.findings.compare import lookup
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.extra_files import ExtraFiles
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.inputs.sources import Sources
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import Sources
-from forgepack.verify.subject import Pair
 
 NAME = "attestation"
 

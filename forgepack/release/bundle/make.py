@@ -33,9 +33,9 @@ from forgepack.release.bundle.documents import compose_documents, modification_n
 from forgepack.release.bundle.inventory import BundleInputs, Inventory, PlannedFile, take_inventory
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
-from forgepack.verify.hashing import FileDigest
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.sources import absolute
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.hashing import FileDigest
+from forgepack.verify.inputs.sources import absolute
 
 _SHOWN = 8
 

@@ -19,7 +19,7 @@ from forgepack.errors import CorruptError, MissingError, PlatformError
 from forgepack.packing import unpack_u4
 from forgepack.release.diff.json_documents import json_differences
 from forgepack.release.diff.values import Amount, Array, Difference, measure, unread
-from forgepack.verify.readers import read_asset
+from forgepack.verify.inputs.readers import read_asset
 
 DATE_NOTE = "the date alone: no digest binds it"
 Payloads = Mapping[int, npt.NDArray[np.uint8]]

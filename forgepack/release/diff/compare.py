@@ -36,7 +36,7 @@ from forgepack.release.diff.tensors import (
 )
 from forgepack.release.diff.values import Amount, Difference, unread
 from forgepack.release.inspect.recognition import recognise, recognise_file
-from forgepack.verify.compare import lookup
+from forgepack.verify.findings.compare import lookup
 from forgepack.verify.replacement import Refusal, refusals
 
 SCHEMA = "forgepack.diff/2"

@@ -8,8 +8,8 @@ from typing import Any
 from forgepack.artifacts.tokenizer import Tokenizer, first_difference
 from forgepack.facts.fact import ABSENT
 from forgepack.release.diff.values import Difference
-from forgepack.verify.compare import shown
-from forgepack.verify.taps import classify, describe, integers
+from forgepack.verify.checks.taps import classify, describe, integers
+from forgepack.verify.findings.compare import shown
 
 _TAP_KEYS = ("target_layer_ids", "taps", "layer_ids", "hf_hidden_states")
 # A target's number of layers is not known here, and no list of taps comes near this.

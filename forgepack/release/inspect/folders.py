@@ -31,7 +31,7 @@ from forgepack.release.inspect.document_facts import drafter_config_facts, leave
 from forgepack.release.inspect.notes import Notes
 from forgepack.release.inspect.recognition import RELEASE_FILE
 from forgepack.release.inspect.tensors import head_facts, tensor_facts
-from forgepack.verify.layout import LICENCE_FILE, NOTICE_FILE, SELECTOR_FILE, SOURCE_FILE
+from forgepack.verify.inputs.layout import LICENCE_FILE, NOTICE_FILE, SELECTOR_FILE, SOURCE_FILE
 
 
 def describe_checkpoint(notes: Notes) -> None:

@@ -24,7 +24,7 @@ from forgepack.hub.report import Effects, Progress, RetryPolicy
 from forgepack.hub.retry import ask_again
 from forgepack.hub.transfer import Transfer
 from forgepack.profile import Profile
-from forgepack.verify.hashing import FileDigest
+from forgepack.verify.inputs.hashing import FileDigest
 
 LARGEST = 64 << 20
 HEAD = 4096

@@ -19,9 +19,9 @@ from forgepack.profile import Profile
 from forgepack.release.published.sparse_copy import SparseCopy
 from forgepack.verify.bundle import Bundle, find_bundle
 from forgepack.verify.engine import verify
-from forgepack.verify.extra_files import ExtraFiles
-from forgepack.verify.policy import Policy
-from forgepack.verify.report import Depth, Report
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.extra_files import ExtraFiles
+from forgepack.verify.policy.acceptance import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

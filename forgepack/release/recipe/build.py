@@ -36,10 +36,10 @@ from forgepack.release.recipe.lock import (
 from forgepack.release.recipe.places import check_places
 from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 from forgepack.verify.engine import verify
+from forgepack.verify.findings.report import Report
+from forgepack.verify.inputs.sources import Sources as PairSources
+from forgepack.verify.inputs.sources import absolute
 from forgepack.verify.open_pair import OpenPair
-from forgepack.verify.report import Report
-from forgepack.verify.sources import Sources as PairSources
-from forgepack.verify.sources import absolute
 
 Outcome = Literal["made", "up to date", "refused"]
 STEPS = ("fetch", "quantize", "emit", "verify", "bundle")

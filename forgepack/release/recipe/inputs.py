@@ -14,9 +14,9 @@ from forgepack.errors import UsageError
 from forgepack.facts.files import file_record, folder_record
 from forgepack.profile import Profile, Upstream
 from forgepack.quantize.recipe import Options, calibration_scale, deployed_scale
-from forgepack.verify.extra_files import ExtraFiles
-from forgepack.verify.policy import Policy
-from forgepack.verify.report import Chosen, Depth
+from forgepack.verify.findings.report import Chosen, Depth
+from forgepack.verify.inputs.extra_files import ExtraFiles
+from forgepack.verify.policy.acceptance import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from forgepack.quantize.recipe import Options
 from forgepack.release.bundle.inputs import find_upstream
 from forgepack.release.recipe.inputs import BuildRecipe, check_commit
 from forgepack.release.verification.run import Acceptance, check_bounds, read_accepting
-from forgepack.verify.report import Chosen, Depth
+from forgepack.verify.findings.report import Chosen, Depth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from forgepack.artifacts.tree import walk
 from forgepack.canonical import digest_json
 from forgepack.drafter.open import kind_of, model_sha256
 from forgepack.profile import Profile
-from forgepack.verify.layout import SELECTOR_FILE, Layout, find_layout
+from forgepack.verify.inputs.layout import SELECTOR_FILE, Layout, find_layout
 
 
 def drafter_sha256(path: Path, profile: Profile) -> str:

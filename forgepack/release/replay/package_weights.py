@@ -29,8 +29,8 @@ from forgepack.errors import CorruptError, ForgepackError
 from forgepack.geometry import Geometry, codebook_tensors
 from forgepack.profile import Profile
 from forgepack.release.replay.drafter_identity import package_files
-from forgepack.verify.layout import SELECTOR_FILE, find_layout
-from forgepack.verify.lineage import asset_reader, compare_with_emitted, expected_program
+from forgepack.verify.inputs.layout import SELECTOR_FILE, find_layout
+from forgepack.verify.inputs.lineage import asset_reader, compare_with_emitted, expected_program
 
 SECONDS = 600.0
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from forgepack.errors import UsageError
 from forgepack.profile import Profile
-from forgepack.verify.extra_files import ExtraFiles
-from forgepack.verify.policy import Policy
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.selection import parse_selection
-from forgepack.verify.sources import Sources
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.extra_files import ExtraFiles
+from forgepack.verify.inputs.sources import Sources
+from forgepack.verify.policy.acceptance import Policy
+from forgepack.verify.policy.selection import parse_selection
 
 # A day is longer than any reading of an asset: more is a mistake.
 MAX_SECONDS = 86400.0
@@ -84,8 +84,8 @@ def read_accepting(acceptance: Acceptance, *, of_pair: bool = True) -> Accepting
 
 
 def _read_policy(acceptance: Acceptance) -> Policy:
-    from forgepack.verify.baseline import read_baseline
-    from forgepack.verify.waivers import read_waivers
+    from forgepack.verify.policy.baseline import read_baseline
+    from forgepack.verify.policy.waivers import read_waivers
 
     waivers, baseline, today = acceptance.waivers, acceptance.baseline, acceptance.today
     if waivers is not None and today is None:

@@ -10,13 +10,13 @@ from typing import Any
 
 from forgepack.artifacts.attestation import Attestation, replay_target_sha256
 from forgepack.facts.fact import differences
-from forgepack.verify.compare import differing, lookup
-from forgepack.verify.drafter_record import drafter_record
-from forgepack.verify.faults import reported
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
-from forgepack.verify.target_record import differing_parts
+from forgepack.verify.checks.drafter_record import drafter_record
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.target_record import differing_parts
+from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 NOT_ATTESTED = "not attested for this target"
 _ATTEST = (

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from forgepack.facts.fact import differences
-from forgepack.verify.binding import bound, stated_at
-from forgepack.verify.compare import differing
-from forgepack.verify.derivation import CHECKPOINT, FIXED, HEAD, QUANT, TARGET, derived_differences, expected_records
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.binding import bound, stated_at
+from forgepack.verify.checks.derivation import (
+    CHECKPOINT,
+    FIXED,
+    HEAD,
+    QUANT,
+    TARGET,
+    derived_differences,
+    expected_records,
+)
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 
 @rule(

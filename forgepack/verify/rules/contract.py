@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from forgepack.artifacts.config import ConfigFault, DrafterConfig
 from forgepack.equality import equal_json
-from forgepack.verify.compare import differing
-from forgepack.verify.faults import reported
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 # Judged by the rules of their own areas.
 _ELSEWHERE = {"dflash_config.target_layer_ids", "dflash_config.mask_token_id", "vocab_size", "dtype", "torch_dtype"}

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from forgepack.artifacts.aimodel import DATE_KEY, METADATA_FILE
-from forgepack.verify.compare import differing
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 

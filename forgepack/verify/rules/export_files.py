@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from forgepack.artifacts.aimodel import PROGRAM_FILE
 from forgepack.artifacts.export import equal_layers, nonfinite_tensors, zero_files
-from forgepack.verify.compare import differing
-from forgepack.verify.coverage import SOURCES_LISTED, by_tools
-from forgepack.verify.faults import reported
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.coverage import SOURCES_LISTED, by_tools
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _EXPORT = "restore the export from the target's release"
 

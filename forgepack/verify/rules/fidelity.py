@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.geometry import lut_matrices
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _SOURCES = ("quant", "checkpoint")
 _AFTER = ("SRC005", "SRC011", "SRC013", "WGT00", "NUM00")

@@ -10,11 +10,11 @@ from forgepack.artifacts.aimodel import METADATA_FILE
 from forgepack.artifacts.release_record import UPSTREAM_FILE, UPSTREAM_SCHEMA, upstream_record
 from forgepack.facts.fact import differences
 from forgepack.profile import Upstream
-from forgepack.verify.compare import differing
-from forgepack.verify.leaves import unjudged
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.leaves import unjudged
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 
 def _documents(pair: Pair) -> Iterator[tuple[str, Path, Any]]:

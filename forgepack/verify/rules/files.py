@@ -12,14 +12,14 @@ from forgepack.artifacts.model_files import BOUND, model_file_record
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.tree import JUNK
 from forgepack.equality import equal_json_strict
-from forgepack.verify.binding import bound, stated_at
-from forgepack.verify.bundle import present_files
-from forgepack.verify.compare import differing
-from forgepack.verify.coverage import by_tools, covering
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
-from forgepack.verify.version_1 import is_of_version_1
+from forgepack.verify.checks.binding import bound, stated_at
+from forgepack.verify.checks.coverage import by_tools, covering
+from forgepack.verify.checks.release_files import present_files
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.inputs.version_1 import is_of_version_1
+from forgepack.verify.policy.rule import rule
 
 _RECORD = "target.model_files"
 _SHOWN = 5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forgepack.verify.faults import reported, unowned
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import CATCH_ALL, rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.faults import reported, unowned
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import CATCH_ALL, rule
 
 
 @rule(

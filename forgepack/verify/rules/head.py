@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.facts.target import head_content_facts, head_file_facts, head_header_facts, head_tensor_facts
-from forgepack.verify.binding import compared
-from forgepack.verify.compare import differing
-from forgepack.verify.faults import reported
-from forgepack.verify.heads import export_source, head_differences, package_source, target_source, witnesses
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.binding import compared
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.heads import export_source, head_differences, package_source, target_source, witnesses
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _TENSORS = ("lm_head.lut", "lm_head.idx", "lm_head.scale")
 

@@ -10,11 +10,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from forgepack.verify.compare import differing, lookup
-from forgepack.verify.head_package import differing_channels, gain_source, package_gain
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.head_package import differing_channels, gain_source, package_gain
+from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 # What a config of this family means where it does not state eps.
 _DEFAULT_EPS = 1e-6

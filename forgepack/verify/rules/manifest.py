@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from forgepack.artifacts.manifest_fields import KNOWN_VERSION, differences, form_faults, prefill_gaps
 from forgepack.equality import equal_json
-from forgepack.verify.compare import differing
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _REMEDY = "restore manifest.json from the target's release, or build the target again"
 _TAP = re.compile(r"tap\d+")

@@ -16,11 +16,11 @@ from forgepack.artifacts.model_files import (
     token_role_disagreements,
 )
 from forgepack.artifacts.tokenizer import TOKENIZER_FILE
-from forgepack.verify.compare import differing
-from forgepack.verify.faults import reported
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _REMEDY = "restore the file from the target's release, or remove it where the release has none"
 

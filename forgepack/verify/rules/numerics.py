@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from forgepack.equality import equal_json
-from forgepack.verify.binding import bound, must_state, stated_at
-from forgepack.verify.compare import differing
-from forgepack.verify.derivation import expected_narrowing
-from forgepack.verify.lineage import constant_values
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
-from forgepack.verify.values import Weight, emptiness, nonfinite, weights_of
+from forgepack.verify.checks.binding import bound, must_state, stated_at
+from forgepack.verify.checks.derivation import expected_narrowing
+from forgepack.verify.checks.values import Weight, emptiness, nonfinite, weights_of
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.lineage import constant_values
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 MASKED_NORM = "layers.0.input_layernorm"
 SMALLEST_NORMAL = 2.0**-14

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from forgepack.artifacts.aimodel import COMPILED_SUFFIXES, SUFFIX
 from forgepack.artifacts.mlpackage import rounded_to_nearest
 from forgepack.artifacts.tree import JUNK
-from forgepack.verify.compare import differing
-from forgepack.verify.faults import reported
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _DEBUG_MARKS = ("nohead", "headless", "dbg", "debug")
 _DOCUMENTS = (

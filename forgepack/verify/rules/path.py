@@ -7,11 +7,11 @@ from pathlib import Path
 
 from forgepack.artifacts.tree import JUNK, Entry, collisions, unsafe_reason
 from forgepack.escaping import told_apart
-from forgepack.verify.coverage import is_known_in_another_case
-from forgepack.verify.faults import reported
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.coverage import is_known_in_another_case
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _TREES = ("tree", "model_tree", "build_tree", "export_tree", "checkpoint_tree", "quant_tree")
 

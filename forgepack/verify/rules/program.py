@@ -9,14 +9,14 @@ from typing import Any
 from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, AssetFiles
 from forgepack.equality import equal_json
 from forgepack.geometry import Geometry
-from forgepack.verify.binding import against, bound, must_state, stated_at
-from forgepack.verify.compare import differing, lookup
-from forgepack.verify.faults import reported
-from forgepack.verify.files import file_differences
-from forgepack.verify.metadata import metadata_differences, sidecar_digests
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.binding import against, bound, must_state, stated_at
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.files import file_differences
+from forgepack.verify.checks.metadata import metadata_differences, sidecar_digests
+from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 
 @rule(

@@ -7,12 +7,12 @@ from typing import Any
 
 from forgepack.artifacts.lock import LOCK_NAME
 from forgepack.artifacts.unproven import adopted_sources, unbound_traces
-from forgepack.verify.binding import bound, stated_at
-from forgepack.verify.compare import differing, lookup
-from forgepack.verify.layout import CONFIG_FILE, SOURCE_FILE
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.binding import bound, stated_at
+from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.layout import CONFIG_FILE, SOURCE_FILE
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 
 @rule(

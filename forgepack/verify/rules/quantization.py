@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from forgepack.artifacts.trace_overlap import parse_fingerprint
 from forgepack.equality import equal_json
-from forgepack.verify.binding import bound, stated_at
-from forgepack.verify.compare import differing
-from forgepack.verify.faults import reported
-from forgepack.verify.recipe import recipe_differences
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.binding import bound, stated_at
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.recipe import recipe_differences
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _FINGERPRINT = "quantization.calibration.traces.fingerprint"
 _OVERLAP = "quantization.calibration.held_out.overlap"

@@ -17,13 +17,13 @@ from forgepack.artifacts.release_json import (
 )
 from forgepack.artifacts.tree import collisions
 from forgepack.escaping import told_apart
-from forgepack.verify.bundle import left_out, listed_files, present_files, unlisted_files
-from forgepack.verify.compare import differing
-from forgepack.verify.faults import reported
-from forgepack.verify.files import line_ends
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.files import line_ends
+from forgepack.verify.checks.release_files import left_out, listed_files, present_files, unlisted_files
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _BUNDLE = "write the bundle again with forgepack bundle"
 _DOWNLOAD = "download the file again at the release's commit, or write the bundle again"

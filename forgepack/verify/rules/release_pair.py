@@ -12,13 +12,13 @@ from forgepack.artifacts.release_record import KIND, RECORD_FILE, SUMS_FILE, rel
 from forgepack.artifacts.tree import unsafe_reason
 from forgepack.equality import equal_json
 from forgepack.facts.fact import differences
-from forgepack.verify.bundle import present_files
-from forgepack.verify.compare import differing, lookup
-from forgepack.verify.faults import reported
-from forgepack.verify.layout import CONFIG_FILE, SELECTOR_FILE
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.release_files import present_files
+from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.layout import CONFIG_FILE, SELECTOR_FILE
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _BUNDLE = "write the bundle again with forgepack bundle"
 

@@ -7,12 +7,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from forgepack.equality import equal_json
-from forgepack.verify.binding import must_state
-from forgepack.verify.compare import differing
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
-from forgepack.verify.target_record import named_export
+from forgepack.verify.checks.binding import must_state
+from forgepack.verify.checks.target_record import named_export
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _KEYS: dict[str, tuple[type, ...]] = {
     "W": (int,),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from forgepack.verify.compare import differing
-from forgepack.verify.drafter_record import drafter_record
-from forgepack.verify.faults import reported
-from forgepack.verify.files import line_ends
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.drafter_record import drafter_record
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.files import line_ends
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 
 @rule(

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.facts.target import taps_record
-from forgepack.verify.binding import must_state
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
-from forgepack.verify.taps import Kind, classify, describe, statements
+from forgepack.verify.checks.binding import must_state
+from forgepack.verify.checks.taps import Kind, classify, describe, statements
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _STATED = ("config", "checkpoint_config", "manifest")
 _REMEDY = "restore config.json from the checkpoint and the manifest from the target's release"

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from forgepack.artifacts.tree import JUNK, content
 from forgepack.facts.target import basis_facts, config_facts, export_facts, manifest_bytes_facts, manifest_facts
-from forgepack.verify.binding import bound, compared, stated_at
-from forgepack.verify.compare import differing
-from forgepack.verify.files import file_differences, target_file
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.binding import bound, compared, stated_at
+from forgepack.verify.checks.files import file_differences, target_file
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _MANIFEST = "coreai/manifest.json"
 _MARKS = re.compile(rf"{JUNK.pattern}|(^|/)\.git(keep|attributes)$")  # what tools leave, and PATH006 tells

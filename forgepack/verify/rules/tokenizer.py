@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from forgepack.equality import equal_json
 from forgepack.facts.target import meaning_facts, settings_facts, template_facts, tokenizer_bytes_facts
-from forgepack.verify.binding import against, bound, compared
-from forgepack.verify.compare import differing
-from forgepack.verify.faults import reported
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
-from forgepack.verify.tokens import find_moved
+from forgepack.verify.checks.binding import against, bound, compared
+from forgepack.verify.checks.faults import reported
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.inputs.tokens import find_moved
+from forgepack.verify.policy.rule import rule
 
 _REMEDY = "restore tokenizer.json from the target's release"
 

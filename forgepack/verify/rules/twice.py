@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from forgepack.verify.compare import differing
-from forgepack.verify.layout import SOURCE_FILE
-from forgepack.verify.report import Finding, Severity
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
-from forgepack.verify.twice import disagreements, documents_of
+from forgepack.verify.checks.twice import disagreements, documents_of
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding, Severity
+from forgepack.verify.inputs.layout import SOURCE_FILE
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _OVER = ("sidecar", "quant_report", "origin")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from forgepack.equality import equal_json
-from forgepack.verify.compare import differing
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _CODEBOOK = "candidate_selector.predecessor_codebook"
 

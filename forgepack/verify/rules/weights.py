@@ -10,12 +10,12 @@ from forgepack.canonical import sha256_hex
 from forgepack.errors import ForgepackError
 from forgepack.facts.target import embedding_facts, mask_row_facts
 from forgepack.geometry import Shape, checkpoint_tensors, codebook_tensors, quant_tensors
-from forgepack.verify.binding import compared
-from forgepack.verify.compare import differing
-from forgepack.verify.faults import finding_of
-from forgepack.verify.report import Finding
-from forgepack.verify.rule import rule
-from forgepack.verify.subject import Pair
+from forgepack.verify.checks.binding import compared
+from forgepack.verify.checks.faults import finding_of
+from forgepack.verify.findings.compare import differing
+from forgepack.verify.findings.report import Finding
+from forgepack.verify.inputs.pair import Pair
+from forgepack.verify.policy.rule import rule
 
 _FILES = ("selector", "checkpoint", "quant")
 Expected = dict[str, tuple[str, Shape]]

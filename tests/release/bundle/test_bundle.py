@@ -14,7 +14,7 @@ import pytest
 from forgepack.errors import CorruptError, ForgepackError, IdentityError, MissingError, OutputError, UsageError
 from forgepack.release.bundle.inventory import BundleInputs, take_inventory
 from forgepack.release.bundle.make import BundleResult, Progress, make_bundle
-from forgepack.verify.report import Depth
+from forgepack.verify.findings.report import Depth
 from tests.hub.bench import tree_of
 from tests.release.bench import TINY, bundle_inputs, edit, judged, read_json
 from tests.release.bundle.release_check import check_release

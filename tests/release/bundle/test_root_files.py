@@ -10,9 +10,9 @@ import pytest
 
 from forgepack.profile import Profile
 from forgepack.verify.bundle import Bundle, find_bundle
-from forgepack.verify.coverage import TOOLS
+from forgepack.verify.checks.coverage import TOOLS
 from forgepack.verify.engine import verify
-from forgepack.verify.report import Depth, Report
+from forgepack.verify.findings.report import Depth, Report
 from tests.verify.factory import tiny_profile
 from tests.verify.running import check_of, explain_all, roots, told
 

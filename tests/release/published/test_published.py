@@ -13,10 +13,10 @@ from forgepack.artifacts.files import hash_file
 from forgepack.errors import HubError, NothingToVerifyError, UsageError
 from forgepack.hub import Effects, HubSettings, Progress
 from forgepack.release.published.verify import PublishedRelease, name_release, verify_published
-from forgepack.verify.extra_files import ExtraFiles
-from forgepack.verify.policy import Policy
-from forgepack.verify.report import Depth, Report
-from forgepack.verify.selection import Selection
+from forgepack.verify.findings.report import Depth, Report
+from forgepack.verify.inputs.extra_files import ExtraFiles
+from forgepack.verify.policy.acceptance import Policy
+from forgepack.verify.policy.selection import Selection
 from tests.hub.conftest import client_home  # noqa: F401  (an autouse fixture: nothing of this machine's settings)
 from tests.hub.loopback import LoopbackHub
 from tests.release.bench import STEM, edit, edit_listed, relist

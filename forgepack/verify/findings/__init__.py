@@ -1,0 +1,4 @@
+"""What a verification found: findings, checks, failures, the report, and what causes what.
+
+May import: artifacts.
+"""
