@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Unpack
 
 from forgepack.errors import ForgepackError
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import CATCH_ALL, owner_of
+from forgepack.verify.policy.rule import CATCH_ALL, Properties, Rule, owner_of, row
 
 
 def finding_of(err: ForgepackError, pair: Pair) -> Finding:
@@ -28,6 +29,11 @@ def reported(pair: Pair, ident: str) -> Iterator[Finding]:
         for err in source.findings:
             if owner_of(err.code) == ident:
                 yield finding_of(err, pair)
+
+
+def reported_row(ident: str, *, demand: str, **given: Unpack[Properties]) -> Rule:
+    """Return the rule that reports the readers' errors that it owns."""
+    return row(ident, lambda pair: reported(pair, ident), demand=demand, **given)
 
 
 def unowned(pair: Pair) -> Iterator[Finding]:

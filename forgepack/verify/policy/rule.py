@@ -1,4 +1,4 @@
-"""A rule is one function with an id; rules are found in the area files, nothing lists them by hand.
+"""A rule is one function with an id, or a row of an area's table; nothing lists the area files by hand.
 
 Ids are stable for ever: a rule may be retired but its id is never used for another.
 """
@@ -11,7 +11,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Required, TypedDict, Unpack
 
 from forgepack.closest import did_you_mean
 from forgepack.errors import InternalError, UsageError
@@ -44,9 +44,9 @@ class Rule:
     """One rule: what it demands, how much it weighs, what it reads, and how its faults are mended.
 
     ``demand`` is the docstring of its function: the sentence that holds when it passes. ``needs`` names the inputs
-    without which it says nothing; ``over`` those that it judges one by one, so that it passes only if each could be
-    read. ``codes`` are the readers' error codes that it reports; ``after`` names
-    rules, by id or by the start of one, whose failure explains it. Findings of a rule that is not ``waivable`` count
+    without which it says nothing; ``each_of`` those that it judges one by one, so that it passes only if each could
+    be read. ``codes`` are the readers' error codes that it reports; ``after`` names rules, by id or by the start of
+    one, whose failure explains it. Findings of a rule that is not ``waivable`` count
     whatever waivers, baselines, --ignore and --exit-zero say. A ``late`` rule is evaluated after all others.
     ``since`` is the rule set that it came with. A new rule starts as a warning or a note for one release, so that it
     breaks no gate that passed, unless it ``closes`` a wrong pair that passed before: then that text says which.
@@ -85,49 +85,53 @@ class Rule:
         return 2 if self.late else int(self.tells_readers_faults)
 
 
-def rule(  # noqa: PLR0913  (each keyword is one documented property of a rule)
-    ident: str,
-    *,
-    title: str,
-    why: str,
-    remedy: str,
-    severity: Severity = "error",
-    depth: str = "header",
-    needs: tuple[str, ...] = (),
-    each_of: tuple[str, ...] = (),
-    codes: tuple[str, ...] = (),
-    after: tuple[str, ...] = (),
-    waivable: bool | None = None,
-    late: bool = False,
-    since: int = FIRST_RULE_SET,
-    closes: str = "",
-) -> Callable[[CheckFunction], Rule]:
-    """Turn a function that yields findings into the Rule of that id; by default errors are never waived."""
+class Properties(TypedDict, total=False):
+    """What a rule is declared with; see ``Rule``. By default errors are never waived."""
+
+    title: Required[str]
+    why: Required[str]
+    remedy: Required[str]
+    severity: Severity
+    depth: Literal["header", "hash", "lineage", "run"]
+    needs: tuple[str, ...]
+    each_of: tuple[str, ...]
+    codes: tuple[str, ...]
+    after: tuple[str, ...]
+    waivable: bool
+    late: bool
+    since: int
+    closes: str
+
+
+def rule(ident: str, **given: Unpack[Properties]) -> Callable[[CheckFunction], Rule]:
+    """Turn a function that yields findings into the Rule of that id; its docstring is the demand."""
+    return lambda check: row(ident, check, demand=(check.__doc__ or "").strip(), **given)
+
+
+def row(ident: str, check: CheckFunction, *, demand: str, **given: Unpack[Properties]) -> Rule:
+    """Return the Rule of that id: for a line of a table, where the check is another function's."""
     match = _ID.fullmatch(ident)
     if match is None or match[1] not in AREAS:
         raise InternalError("a rule's id is its area and three digits", found=ident)
-
-    def wrap(check: CheckFunction) -> Rule:
-        return Rule(
-            id=ident,
-            title=title,
-            demand=(check.__doc__ or "").strip(),
-            severity=severity,
-            depth=_DEPTHS[depth],
-            needs=needs,
-            each_of=each_of,
-            why=why,
-            remedy=remedy,
-            codes=codes,
-            after=after,
-            check=check,
-            waivable=severity != "error" if waivable is None else waivable,
-            late=late,
-            since=since,
-            closes=closes,
-        )
-
-    return wrap
+    severity = given.get("severity", "error")
+    return Rule(
+        id=ident,
+        demand=demand,
+        check=check,
+        title=given["title"],
+        why=given["why"],
+        remedy=given["remedy"],
+        severity=severity,
+        depth=_DEPTHS[given.get("depth", "header")],
+        needs=given.get("needs", ()),
+        each_of=given.get("each_of", ()),
+        codes=given.get("codes", ()),
+        after=given.get("after", ()),
+        waivable=given.get("waivable", severity != "error"),
+        late=given.get("late", False),
+        since=given.get("since", FIRST_RULE_SET),
+        closes=given.get("closes", ""),
+    )
 
 
 @functools.cache
@@ -137,9 +141,10 @@ def all_rules() -> tuple[Rule, ...]:
     found: dict[str, Rule] = {}
     for info in pkgutil.iter_modules(package.__path__):
         module = importlib.import_module(f"{package.__name__}.{info.name}")
-        for value in vars(module).values():
-            if isinstance(value, Rule) and found.setdefault(value.id, value) is not value:
-                raise InternalError("two rules share an id", found=value.id)
+        rows = getattr(module, "ROWS", ())
+        for one in (*rows, *(value for value in vars(module).values() if isinstance(value, Rule))):
+            if found.setdefault(one.id, one) is not one:
+                raise InternalError("two rules share an id", found=one.id)
     order = list(AREAS)
     return tuple(sorted(found.values(), key=lambda r: (order.index(r.area), r.id)))
 

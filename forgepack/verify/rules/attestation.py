@@ -11,7 +11,7 @@ from typing import Any
 from forgepack.artifacts.attestation import Attestation, replay_target_sha256
 from forgepack.facts.fact import differences
 from forgepack.verify.checks.drafter_record import drafter_record
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.target_record import differing_parts
 from forgepack.verify.findings.compare import differing, lookup
 from forgepack.verify.findings.report import Finding
@@ -77,19 +77,6 @@ def _not_attested(pair: Pair) -> Finding:
         found=f"export {manifest.export}, manifest {manifest.digest}",
         message=f"{NOT_ATTESTED}: another {', '.join(parts[:_SHOWN])}{more}",
     )
-
-
-@rule(
-    "CTR062",
-    title="each given attestation follows its schema and was not edited",
-    why="an attestation is a statement about digests: a changed one states what nobody has measured",
-    remedy=_AGAIN,
-    each_of=("attestations",),
-    codes=("attestation", "attestation-edited"),
-)
-def whole(pair: Pair) -> Iterator[Finding]:
-    """The attestation is valid under its schema, and its own digest is that of its content."""
-    return reported(pair, "CTR062")
 
 
 @rule(
@@ -254,3 +241,16 @@ def attested_names(pair: Pair) -> Iterator[Finding]:
     if pair.target_record.value.attestation is not None and own != found:
         where = pair.place(pair.layout.sidecar, "target_export")
         yield differing("target_export of the sidecar", where, expected=found, found=own)
+
+
+ROWS = (
+    reported_row(
+        "CTR062",
+        demand="The attestation is valid under its schema, and its own digest is that of its content.",
+        title="each given attestation follows its schema and was not edited",
+        why="an attestation is a statement about digests: a changed one states what nobody has measured",
+        remedy=_AGAIN,
+        each_of=("attestations",),
+        codes=("attestation", "attestation-edited"),
+    ),
+)

@@ -18,7 +18,7 @@ from forgepack.verify.checks.derivation import (
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 
 @rule(
@@ -35,84 +35,6 @@ def constants_found(pair: Pair) -> Iterator[Finding]:
     for role in pair.roles.value.unmet:
         where = pair.place(pair.layout.asset, role)
         yield differing(f"constant {role}", where, expected="a constant of the program", found="none in its place")
-
-
-@rule(
-    "WGT012",
-    title="matrices of the package are the quantized drafter's under the documented folds",
-    why="an edited or mixed-up matrix drafts worse and changes no shape; running it within a tolerance shows nothing",
-    remedy="emit the package again from this quantized drafter",
-    depth="lineage",
-    needs=("roles", "quant"),
-    after=(
-        "SRC019",
-        "NUM00",
-        "WGT011",
-    ),
-)
-def from_quant(pair: Pair) -> Iterator[Finding]:
-    """Tables, indices, codes and scales equal the quantized drafter's, computed again by the emitter's table."""
-    return derived_differences(pair, QUANT)
-
-
-@rule(
-    "WGT013",
-    title="norms, base kernels and hidden projection of the package are the checkpoint's",
-    why="they are few and small, and every row of the drafter passes through them",
-    remedy="emit the package again from this checkpoint",
-    depth="lineage",
-    needs=("roles", "checkpoint"),
-    after=(
-        "SRC018",
-        "NUM00",
-        "WGT011",
-    ),
-)
-def from_checkpoint(pair: Pair) -> Iterator[Finding]:
-    """Constants that come from the checkpoint equal its tensors, computed again by the emitter's table."""
-    return derived_differences(pair, CHECKPOINT)
-
-
-@rule(
-    "WGT014",
-    title="constants without a source have their fixed values",
-    why="zero points and zero rows are part of the maths",
-    remedy="emit the package again",
-    depth="lineage",
-    needs=("roles",),
-    after=("WGT011",),
-)
-def fixed(pair: Pair) -> Iterator[Finding]:
-    """Constants that depend on no source hold what the emitter's table says."""
-    return derived_differences(pair, FIXED)
-
-
-@rule(
-    "WGT015",
-    title="head constants of the package are the export's in this tool's own parts and folds",
-    why="the normal form forgives other parts; a package of this tool has none",
-    remedy="emit the package again for this target",
-    depth="lineage",
-    needs=("roles", "emitted_head"),
-    after=("HEAD003", "NUM00", "WGT011"),
-)
-def from_head(pair: Pair) -> Iterator[Finding]:
-    """Tables, indices and scales of each head part equal lm_head.safetensors, computed by the emitter's table."""
-    return derived_differences(pair, HEAD)
-
-
-@rule(
-    "WGT016",
-    title="the mask row of the package is the target's embedding of the mask token",
-    why="every draft starts from it; a row of another embedding or token drafts noise",
-    remedy="emit the package again for this target",
-    depth="lineage",
-    needs=("roles", "embedding"),
-    after=("WGT011",),
-)
-def mask_row(pair: Pair) -> Iterator[Finding]:
-    """The baked-in row equals the embedding's row of the profile's mask token, bit for bit."""
-    return derived_differences(pair, TARGET)
 
 
 @rule(
@@ -138,3 +60,74 @@ def recorded(pair: Pair) -> Iterator[Finding]:
             subject = f"constant {role}"
             message = f"{path or 'record'} in the program against the sidecar's"
             yield differing(subject, where, expected=wanted, found=found, message=message)
+
+
+ROWS = (
+    row(
+        "WGT012",
+        lambda pair: derived_differences(pair, QUANT),
+        demand=(
+            "Tables, indices, codes and scales equal the quantized drafter's, computed again by the emitter's table."
+        ),
+        title="matrices of the package are the quantized drafter's under the documented folds",
+        why="an edited or mixed-up matrix drafts worse and changes no shape; a run within a tolerance shows nothing",
+        remedy="emit the package again from this quantized drafter",
+        depth="lineage",
+        needs=("roles", "quant"),
+        after=(
+            "SRC019",
+            "NUM00",
+            "WGT011",
+        ),
+    ),
+    row(
+        "WGT013",
+        lambda pair: derived_differences(pair, CHECKPOINT),
+        demand=("Constants that come from the checkpoint equal its tensors, computed again by the emitter's table."),
+        title="norms, base kernels and hidden projection of the package are the checkpoint's",
+        why="they are few and small, and every row of the drafter passes through them",
+        remedy="emit the package again from this checkpoint",
+        depth="lineage",
+        needs=("roles", "checkpoint"),
+        after=(
+            "SRC018",
+            "NUM00",
+            "WGT011",
+        ),
+    ),
+    row(
+        "WGT014",
+        lambda pair: derived_differences(pair, FIXED),
+        demand="Constants that depend on no source hold what the emitter's table says.",
+        title="constants without a source have their fixed values",
+        why="zero points and zero rows are part of the maths",
+        remedy="emit the package again",
+        depth="lineage",
+        needs=("roles",),
+        after=("WGT011",),
+    ),
+    row(
+        "WGT015",
+        lambda pair: derived_differences(pair, HEAD),
+        demand=(
+            "Tables, indices and scales of each head part equal lm_head.safetensors, computed by the emitter's table."
+        ),
+        title="head constants of the package are the export's in this tool's own parts and folds",
+        why="the normal form forgives other parts; a package of this tool has none",
+        remedy="emit the package again for this target",
+        depth="lineage",
+        needs=("roles", "emitted_head"),
+        after=("HEAD003", "NUM00", "WGT011"),
+    ),
+    row(
+        "WGT016",
+        lambda pair: derived_differences(pair, TARGET),
+        demand="The baked-in row equals the embedding's row of the profile's mask token, bit for bit.",
+        title="the mask row of the package is the target's embedding of the mask token",
+        why="every draft starts from it; a row of another embedding or token drafts noise",
+        remedy="emit the package again for this target",
+        depth="lineage",
+        needs=("roles", "embedding"),
+        after=("WGT011",),
+    ),
+)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from forgepack.artifacts.config import ConfigFault, DrafterConfig
 from forgepack.equality import equal_json
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 # Judged by the rules of their own areas.
 _ELSEWHERE = {"dflash_config.target_layer_ids", "dflash_config.mask_token_id", "vocab_size", "dtype", "torch_dtype"}
@@ -38,44 +38,6 @@ def _fault(pair: Pair, config: DrafterConfig, fault: ConfigFault) -> Finding:
         where=pair.place(config.path, fault.path),
         message=message,
     )
-
-
-@rule(
-    "CTR001",
-    title="the package is attested: its sidecar binds it to target and sources by digests",
-    why="names alone bind nothing: a rebuilt head, another export or an edited weight keeps every name",
-    remedy="emit the package with forgepack emit; the other checks say what is known without it",
-    each_of=("binding",),
-    codes=("unattested", "binding"),
-    after=("PKG006",),
-)
-def attested(pair: Pair) -> Iterator[Finding]:
-    """The sidecar holds the object ``forgepack`` with the digests of package, target and sources."""
-    return reported(pair, "CTR001")
-
-
-@rule(
-    "CTR010",
-    title="the drafter's config holds the profile's geometry",
-    why="other numbers are another model, even where the tensors still fit",
-    remedy="restore config.json from the checkpoint, or name the profile of this drafter",
-    needs=("config",),
-)
-def drafter_geometry(pair: Pair) -> Iterator[Finding]:
-    """Every number of the drafter's config that shapes or maths depend on is the profile's."""
-    return _config_faults(pair, "kind", "value", "missing")
-
-
-@rule(
-    "CTR011",
-    title="the drafter's config asks for nothing that this package does not do",
-    why="a key that changes the maths and is ignored gives another model without a word",
-    remedy="use a drafter without the key; this tool refuses what it does not implement",
-    needs=("config",),
-)
-def implemented(pair: Pair) -> Iterator[Finding]:
-    """No key of the drafter's config is unknown or set to a value that is not implemented."""
-    return _config_faults(pair, "unimplemented", "unknown-key")
 
 
 @rule(
@@ -147,30 +109,6 @@ def manifest_block(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
-    "CTR016",
-    title="the target's manifest has the fields that the runtime reads",
-    why="a field that is missing or of another type leaves chunks, head or taps unknown",
-    remedy="restore manifest.json from the target's release",
-    codes=("manifest",),
-)
-def manifest_fields(pair: Pair) -> Iterator[Finding]:
-    """manifest.json names export, taps, block, contexts, chunks and head, each of its type."""
-    return reported(pair, "CTR016")
-
-
-@rule(
-    "CTR017",
-    title="the target's config tells hidden size, vocabulary, layers and end tokens",
-    why="without these numbers nothing of the pair can be compared",
-    remedy="restore the target's config.json",
-    codes=("config-value",),
-)
-def config_values(pair: Pair) -> Iterator[Finding]:
-    """The target's config, nested or not, holds the numbers that the pair shares."""
-    return reported(pair, "CTR017")
-
-
-@rule(
     "CTR015",
     title="the target's chunks cover its layers once, in order",
     why="a layer that no chunk or two chunks compute is another model",
@@ -201,3 +139,51 @@ def _verification_entries(pair: Pair) -> list[str]:
     """Return the names ``v<block>_<context>k`` that each chunk must offer."""
     block = pair.profile.geometry.block
     return [f"v{block}_{context // 1024}k" for context in pair.manifest.value.contexts if context % 1024 == 0]
+
+
+ROWS = (
+    reported_row(
+        "CTR001",
+        demand="The sidecar holds the object ``forgepack`` with the digests of package, target and sources.",
+        title="the package is attested: its sidecar binds it to target and sources by digests",
+        why="names alone bind nothing: a rebuilt head, another export or an edited weight keeps every name",
+        remedy="emit the package with forgepack emit; the other checks say what is known without it",
+        each_of=("binding",),
+        codes=("unattested", "binding"),
+        after=("PKG006",),
+    ),
+    row(
+        "CTR010",
+        lambda pair: _config_faults(pair, "kind", "value", "missing"),
+        demand="Every number of the drafter's config that shapes or maths depend on is the profile's.",
+        title="the drafter's config holds the profile's geometry",
+        why="other numbers are another model, even where the tensors still fit",
+        remedy="restore config.json from the checkpoint, or name the profile of this drafter",
+        needs=("config",),
+    ),
+    row(
+        "CTR011",
+        lambda pair: _config_faults(pair, "unimplemented", "unknown-key"),
+        demand="No key of the drafter's config is unknown or set to a value that is not implemented.",
+        title="the drafter's config asks for nothing that this package does not do",
+        why="a key that changes the maths and is ignored gives another model without a word",
+        remedy="use a drafter without the key; this tool refuses what it does not implement",
+        needs=("config",),
+    ),
+    reported_row(
+        "CTR016",
+        demand="manifest.json names export, taps, block, contexts, chunks and head, each of its type.",
+        title="the target's manifest has the fields that the runtime reads",
+        why="a field that is missing or of another type leaves chunks, head or taps unknown",
+        remedy="restore manifest.json from the target's release",
+        codes=("manifest",),
+    ),
+    reported_row(
+        "CTR017",
+        demand="The target's config, nested or not, holds the numbers that the pair shares.",
+        title="the target's config tells hidden size, vocabulary, layers and end tokens",
+        why="without these numbers nothing of the pair can be compared",
+        remedy="restore the target's config.json",
+        codes=("config-value",),
+    ),
+)

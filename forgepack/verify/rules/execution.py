@@ -5,25 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 from forgepack.verify.policy.rule import rule
-
-
-@rule(
-    "NUM030",
-    title="every tap of the given traces is alive, and another layer's state",
-    why="a dead, constant or repeated tap fits every shape, and package and reference agree on it all the same",
-    remedy="record the traces again, with a hook on each of the profile's tap layers",
-    depth="run",
-    codes=("traces-taps",),
-    since=2,
-    closes="traces with dead or equal taps passed",
-)
-def live_taps(pair: Pair) -> Iterator[Finding]:
-    """In each sequence no row of a tap is zero, every tap varies over rows, and none is a fit of another one."""
-    return reported(pair, "NUM030")
 
 
 @rule(
@@ -85,3 +70,20 @@ def same_drafts(pair: Pair) -> Iterator[Finding]:
     if share < 0.9:
         found = f"{run.agreeing} of {run.blocks}"
         yield Finding(subject="blocks drafted alike", expected="at least 90%", found=found)
+
+
+ROWS = (
+    reported_row(
+        "NUM030",
+        demand=(
+            "In each sequence no row of a tap is zero, every tap varies over rows, and none is a fit of another one."
+        ),
+        title="every tap of the given traces is alive, and another layer's state",
+        why="a dead, constant or repeated tap fits every shape, and package and reference agree on it all the same",
+        remedy="record the traces again, with a hook on each of the profile's tap layers",
+        depth="run",
+        codes=("traces-taps",),
+        since=2,
+        closes="traces with dead or equal taps passed",
+    ),
+)

@@ -7,45 +7,13 @@ from collections.abc import Iterator
 from forgepack.artifacts.aimodel import PROGRAM_FILE
 from forgepack.artifacts.export import equal_layers, nonfinite_tensors, zero_files
 from forgepack.verify.checks.coverage import SOURCES_LISTED, by_tools
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 from forgepack.verify.policy.rule import rule
 
 _EXPORT = "restore the export from the target's release"
-
-
-@rule(
-    "PKG038",
-    title="the export holds the files of its target's layers, all of them and no others",
-    why="a layer that was lost, or one of another target, leaves an export that no longer is what was built from it",
-    remedy=_EXPORT,
-    each_of=("export_files",),
-    codes=("export-layers", "export-empty"),
-    after=("CTR045",),
-    since=2,
-    closes="an export without one of its layers passed",
-)
-def layers(pair: Pair) -> Iterator[Finding]:
-    """lm_head and, where one layer is there, two files for each of the profile's layers, each with a tensor."""
-    return reported(pair, "PKG038")
-
-
-@rule(
-    "PKG039",
-    title="an index beside tensor files names each of their tensors in its file",
-    why="a loader reads what the index names: a tensor that it leaves out, or looks for elsewhere, is lost",
-    remedy=_EXPORT,
-    each_of=("export_files",),
-    codes=("export-index",),
-    after=("PKG038", "FMT"),
-    since=2,
-    closes="an index that names other tensors than its files hold passed",
-)
-def index(pair: Pair) -> Iterator[Finding]:
-    """model.safetensors.index.json, where there is one, names files that are there and every tensor in them."""
-    return reported(pair, "PKG039")
 
 
 @rule(
@@ -130,22 +98,6 @@ def same_programs(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
-    "PKG043",
-    title="no file of the target is empty, and arrays have the size of their headers",
-    why="an empty file is a copy that failed; whatever reads it goes on without it",
-    remedy="restore the file from the target's release",
-    each_of=("build_files",),
-    codes=("empty-file", "array"),
-    after=("CTR046",),
-    since=2,
-    closes="a pointer or a page in place of a file of the build passed",
-)
-def plain_files(pair: Pair) -> Iterator[Finding]:
-    """Each file of export and build that no reader of its own has holds bytes, and an array a header that fits."""
-    return reported(pair, "PKG043")
-
-
-@rule(
     "PKG042",
     title="checkpoint and quantized drafter hold no file that nothing lists",
     why="a file that no lock and no report covers may be taken for a part of them",
@@ -165,3 +117,50 @@ def unlisted_sources(pair: Pair) -> Iterator[Finding]:
             known = entry.path in listed[role] or entry.path in SOURCES_LISTED[role]
             if entry.kind != "folder" and not known and by_tools(entry.path) is None:
                 yield differing(f"file of {role}", f"{role}/{entry.path}", expected="a listed file", found=entry.path)
+
+
+ROWS = (
+    reported_row(
+        "PKG038",
+        demand=(
+            "lm_head and, where one layer is there, two files for each of the profile's layers, each with a tensor."
+        ),
+        title="the export holds the files of its target's layers, all of them and no others",
+        why="a layer that was lost, or one of another target, leaves an export that is not what was built from it",
+        remedy=_EXPORT,
+        each_of=("export_files",),
+        codes=("export-layers", "export-empty"),
+        after=("CTR045",),
+        since=2,
+        closes="an export without one of its layers passed",
+    ),
+    reported_row(
+        "PKG039",
+        demand=(
+            "model.safetensors.index.json, where there is one, names files that are there and every tensor in them."
+        ),
+        title="an index beside tensor files names each of their tensors in its file",
+        why="a loader reads what the index names: a tensor that it leaves out, or looks for elsewhere, is lost",
+        remedy=_EXPORT,
+        each_of=("export_files",),
+        codes=("export-index",),
+        after=("PKG038", "FMT"),
+        since=2,
+        closes="an index that names other tensors than its files hold passed",
+    ),
+    reported_row(
+        "PKG043",
+        demand=(
+            "Each file of export and build that no reader of its own has holds bytes, and an array a header "
+            "that fits."
+        ),
+        title="no file of the target is empty, and arrays have the size of their headers",
+        why="an empty file is a copy that failed; whatever reads it goes on without it",
+        remedy="restore the file from the target's release",
+        each_of=("build_files",),
+        codes=("empty-file", "array"),
+        after=("CTR046",),
+        since=2,
+        closes="a pointer or a page in place of a file of the build passed",
+    ),
+)

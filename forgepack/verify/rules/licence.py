@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.canonical import sha256_hex
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.files import line_ends
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
@@ -19,36 +19,6 @@ _WORDS = {
     "MIT": ("Permission is hereby granted, free of charge",),
     "BSD-3-Clause": ("Redistribution and use in source and binary forms",),
 }
-
-
-@rule(
-    "LIC001",
-    title="the package carries the checkpoint's licence",
-    why="without its licence the weights may not be passed on",
-    remedy="copy LICENSE from the checkpoint; forgepack emit does",
-    each_of=("licence",),
-    codes=("licence-missing", "licence-empty"),
-    after=("CTR045",),
-    waivable=True,
-)
-def licence(pair: Pair) -> Iterator[Finding]:
-    """LICENSE is in the drafter folder and is not empty."""
-    return reported(pair, "LIC001")
-
-
-@rule(
-    "LIC002",
-    title="the package carries the checkpoint's notice",
-    why="the licence demands that the notice goes with the weights",
-    remedy="copy NOTICE from the checkpoint; forgepack emit does",
-    each_of=("notice",),
-    codes=("notice-missing", "notice-empty"),
-    after=("CTR045",),
-    waivable=True,
-)
-def notice(pair: Pair) -> Iterator[Finding]:
-    """NOTICE is in the drafter folder and is not empty, where the profile's checkpoint has one."""
-    return reported(pair, "LIC002")
 
 
 @rule(
@@ -123,3 +93,29 @@ def target_licence(pair: Pair) -> Iterator[Finding]:
         yield differing("licence of the target", where, expected=name, found="no LICENSE, or an empty one")
     elif absent := [words for words in _WORDS.get(name, ()) if words not in text]:
         yield differing("licence of the target", where, expected=f"{name}: {absent[0]!r}", found=text[:60])
+
+
+ROWS = (
+    reported_row(
+        "LIC001",
+        demand="LICENSE is in the drafter folder and is not empty.",
+        title="the package carries the checkpoint's licence",
+        why="without its licence the weights may not be passed on",
+        remedy="copy LICENSE from the checkpoint; forgepack emit does",
+        each_of=("licence",),
+        codes=("licence-missing", "licence-empty"),
+        after=("CTR045",),
+        waivable=True,
+    ),
+    reported_row(
+        "LIC002",
+        demand="NOTICE is in the drafter folder and is not empty, where the profile's checkpoint has one.",
+        title="the package carries the checkpoint's notice",
+        why="the licence demands that the notice goes with the weights",
+        remedy="copy NOTICE from the checkpoint; forgepack emit does",
+        each_of=("notice",),
+        codes=("notice-missing", "notice-empty"),
+        after=("CTR045",),
+        waivable=True,
+    ),
+)

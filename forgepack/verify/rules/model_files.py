@@ -20,7 +20,7 @@ from forgepack.verify.checks.faults import reported
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 _REMEDY = "restore the file from the target's release, or remove it where the release has none"
 
@@ -52,54 +52,6 @@ def ids_in_range(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
-    "TOK021",
-    title="added tokens, vocabulary and merges are tokenizer.json's",
-    why="tools that read the other file give the text other ids, and target and drafter other tokens",
-    remedy=_REMEDY,
-    depth="lineage",
-    needs=("model_files", "tokenizer"),
-    after=("TOK001", "TOK020"),
-    since=2,
-    closes="a vocab.json or merges.txt of another tokenizer passed",
-)
-def same_tokens(pair: Pair) -> Iterator[Finding]:
-    """added_tokens.json, added_tokens_decoder, vocab.json and merges.txt say what tokenizer.json says."""
-    return _told(pair, token_disagreements(pair.model_files.value, pair.tokenizer.value))
-
-
-@rule(
-    "TOK022",
-    title="every special token is a token",
-    why="a special token that the vocabulary lacks is split into pieces, or added with an id of its own",
-    remedy=_REMEDY,
-    depth="lineage",
-    needs=("model_files", "tokenizer"),
-    after=("TOK001", "TOK021"),
-    since=2,
-    closes="special tokens that the vocabulary lacks passed",
-)
-def special(pair: Pair) -> Iterator[Finding]:
-    """Each token of special_tokens_map.json and each role of tokenizer_config.json is a token of tokenizer.json."""
-    return _told(pair, special_disagreements(pair.model_files.value, pair.tokenizer.value))
-
-
-@rule(
-    "TOK023",
-    title="special_tokens_map.json and tokenizer_config.json give each role to one token",
-    why="which of the two files counts depends on the tool that reads them",
-    remedy=_REMEDY,
-    severity="warning",
-    depth="hash",
-    needs=("model_files",),
-    after=("TOK022",),
-    since=2,
-)
-def roles(pair: Pair) -> Iterator[Finding]:
-    """Where both name a token for the end, padding or another role it is the same."""
-    return _told(pair, role_disagreements(pair.model_files.value), other="tokenizer_config.json")
-
-
-@rule(
     "TOK024",
     title="generation_config.json ends, starts and pads with the pair's tokens",
     why="a server takes its end tokens from this file: another one stops too early, or never",
@@ -123,21 +75,6 @@ def generation(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
-    "TOK025",
-    title="the chat template is one text wherever it stands",
-    why="a tool takes the template of one place or of another: the drafter was trained on one",
-    remedy=_REMEDY,
-    severity="warning",
-    depth="hash",
-    needs=("model_files",),
-    since=2,
-)
-def one_template(pair: Pair) -> Iterator[Finding]:
-    """chat_template.jinja, chat_template.json and tokenizer_config.json, those that state a template, state one."""
-    return _told(pair, template_disagreements(pair.model_files.value), other="")
-
-
-@rule(
     "CTR100",
     title="files of model/ that name an end or mask token name the pair's",
     why="a server that takes its end from the tokenizer's settings runs past the pair's end tokens, or stops early",
@@ -157,17 +94,77 @@ def token_roles(pair: Pair) -> Iterator[Finding]:
     return _told(pair, found, other="")
 
 
-@rule(
-    "CTR101",
-    title="added tokens are treated alike in tokenizer.json and tokenizer_config.json",
-    why="a token that one file strips or skips and the other keeps gives one text two lists of ids",
-    remedy=_REMEDY,
-    severity="warning",
-    depth="lineage",
-    needs=("model_files", "tokenizer"),
-    after=("TOK001", "TOK004", "TOK021"),
-    since=2,
+ROWS = (
+    row(
+        "TOK021",
+        lambda pair: _told(pair, token_disagreements(pair.model_files.value, pair.tokenizer.value)),
+        demand=("added_tokens.json, added_tokens_decoder, vocab.json and merges.txt say what tokenizer.json says."),
+        title="added tokens, vocabulary and merges are tokenizer.json's",
+        why="tools that read the other file give the text other ids, and target and drafter other tokens",
+        remedy=_REMEDY,
+        depth="lineage",
+        needs=("model_files", "tokenizer"),
+        after=("TOK001", "TOK020"),
+        since=2,
+        closes="a vocab.json or merges.txt of another tokenizer passed",
+    ),
+    row(
+        "TOK022",
+        lambda pair: _told(pair, special_disagreements(pair.model_files.value, pair.tokenizer.value)),
+        demand=(
+            "Each token of special_tokens_map.json and each role of tokenizer_config.json is a token of "
+            "tokenizer.json."
+        ),
+        title="every special token is a token",
+        why="a special token that the vocabulary lacks is split into pieces, or added with an id of its own",
+        remedy=_REMEDY,
+        depth="lineage",
+        needs=("model_files", "tokenizer"),
+        after=("TOK001", "TOK021"),
+        since=2,
+        closes="special tokens that the vocabulary lacks passed",
+    ),
+    row(
+        "TOK023",
+        lambda pair: _told(pair, role_disagreements(pair.model_files.value), other="tokenizer_config.json"),
+        demand="Where both name a token for the end, padding or another role it is the same.",
+        title="special_tokens_map.json and tokenizer_config.json give each role to one token",
+        why="which of the two files counts depends on the tool that reads them",
+        remedy=_REMEDY,
+        severity="warning",
+        depth="hash",
+        needs=("model_files",),
+        after=("TOK022",),
+        since=2,
+    ),
+    row(
+        "TOK025",
+        lambda pair: _told(pair, template_disagreements(pair.model_files.value), other=""),
+        demand=(
+            "chat_template.jinja, chat_template.json and tokenizer_config.json, those that state a template, "
+            "state one."
+        ),
+        title="the chat template is one text wherever it stands",
+        why="a tool takes the template of one place or of another: the drafter was trained on one",
+        remedy=_REMEDY,
+        severity="warning",
+        depth="hash",
+        needs=("model_files",),
+        since=2,
+    ),
+    row(
+        "CTR101",
+        lambda pair: _told(pair, flag_disagreements(pair.model_files.value, pair.tokenizer.value)),
+        demand=(
+            "special, normalized, lstrip, rstrip and single_word agree where both files state them of one token."
+        ),
+        title="added tokens are treated alike in tokenizer.json and tokenizer_config.json",
+        why="a token that one file strips or skips and the other keeps gives one text two lists of ids",
+        remedy=_REMEDY,
+        severity="warning",
+        depth="lineage",
+        needs=("model_files", "tokenizer"),
+        after=("TOK001", "TOK004", "TOK021"),
+        since=2,
+    ),
 )
-def token_flags(pair: Pair) -> Iterator[Finding]:
-    """special, normalized, lstrip, rstrip and single_word agree where both files state them of one token."""
-    return _told(pair, flag_disagreements(pair.model_files.value, pair.tokenizer.value))

@@ -14,7 +14,7 @@ from forgepack.verify.findings.compare import differing, lookup
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.layout import CONFIG_FILE, LICENCE_FILE, NOTICE_FILE, SOURCE_FILE
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 
 @rule(
@@ -62,18 +62,6 @@ def bound_checkpoint(pair: Pair) -> Iterator[Finding]:
     root = pair.sources.checkpoint
     assert root is not None, "it has a lock"
     return compared(pair, "checkpoint", checkpoint_facts(root, pair.lock.value))
-
-
-@rule(
-    "SRC019",
-    title="the given quantized drafter is the one that the package was made from",
-    why="proof against another quantization proves nothing of this package",
-    remedy="name the quantized drafter that the package was emitted from",
-    needs=("binding", "quant_report"),
-)
-def bound_quant(pair: Pair) -> Iterator[Finding]:
-    """Recipe, calibration and digests of the given report are those that the sidecar states."""
-    return compared(pair, "quantization", quantization_facts(pair.quant_report.value))
 
 
 @rule(
@@ -172,3 +160,16 @@ def source_files(pair: Pair) -> Iterator[Finding]:
         for path, wanted, found in differences(locked, listed):
             place = pair.place(where, f"checkpoint.files.{path}")
             yield differing(f"{path} of the source record", place, expected=wanted, found=found)
+
+
+ROWS = (
+    row(
+        "SRC019",
+        lambda pair: compared(pair, "quantization", quantization_facts(pair.quant_report.value)),
+        demand="Recipe, calibration and digests of the given report are those that the sidecar states.",
+        title="the given quantized drafter is the one that the package was made from",
+        why="proof against another quantization proves nothing of this package",
+        remedy="name the quantized drafter that the package was emitted from",
+        needs=("binding", "quant_report"),
+    ),
+)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from forgepack.artifacts.aimodel import COMPILED_SUFFIXES, SUFFIX
 from forgepack.artifacts.mlpackage import rounded_to_nearest
 from forgepack.artifacts.tree import JUNK
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported, reported_row
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
@@ -19,31 +19,6 @@ _DOCUMENTS = (
     *(".png", ".jpg", ".jpeg", ".svg", ".gif"),
     *(".gitattributes", ".gitkeep"),
 )
-
-
-@rule(
-    "PKG001",
-    title="every required file is there",
-    why="a loader that finds a part missing aborts, or goes on without it",
-    remedy="restore the missing file; forgepack emit writes all of a package's",
-    codes=("missing",),
-    after=("PKG006", "PKG003", "CTR045"),
-)
-def required_files(pair: Pair) -> Iterator[Finding]:
-    """Each file that package, target, and given sources must hold exists."""
-    return reported(pair, "PKG001")
-
-
-@rule(
-    "PKG002",
-    title="each package is a folder",
-    why="a file in place of a package folder is an archive that was not unpacked, or a failed copy",
-    remedy="unpack or copy the whole folder",
-    codes=("not-a-directory",),
-)
-def package_folders(pair: Pair) -> Iterator[Finding]:
-    """No asset of drafter or target is a file."""
-    return reported(pair, "PKG002")
 
 
 @rule(
@@ -60,30 +35,6 @@ def source_asset(pair: Pair) -> Iterator[Finding]:
     if layout.compiled and not layout.assets:
         for name in layout.compiled:
             yield differing("package", pair.place(layout.root / name), expected=layout.asset.name, found=name)
-
-
-@rule(
-    "PKG004",
-    title="main.hash is the raw 32 bytes of a SHA-256",
-    why="a hash in another form was written by another tool and is compared with nothing",
-    remedy="emit the package again",
-    codes=("aimodel-hash-format",),
-)
-def hash_form(pair: Pair) -> Iterator[Finding]:
-    """main.hash of each asset has exactly 32 bytes."""
-    return reported(pair, "PKG004")
-
-
-@rule(
-    "PKG005",
-    title="each asset is of the version that this tool reads",
-    why="another version may hold other files and other meanings",
-    remedy="use a forgepack that knows this version, or emit the package again",
-    codes=("aimodel-version",),
-)
-def asset_version(pair: Pair) -> Iterator[Finding]:
-    """AssetVersion in metadata.json of each asset is the known one."""
-    return reported(pair, "PKG005")
 
 
 @rule(
@@ -200,3 +151,40 @@ def no_compiled_packages(pair: Pair) -> Iterator[Finding]:
     for name in sorted(top - set(map(str, named.values()))):
         if name.endswith(COMPILED_SUFFIXES):
             yield differing("compiled package", pair.place(manifest.path.parent / name), expected="none", found=name)
+
+
+ROWS = (
+    reported_row(
+        "PKG001",
+        demand="Each file that package, target, and given sources must hold exists.",
+        title="every required file is there",
+        why="a loader that finds a part missing aborts, or goes on without it",
+        remedy="restore the missing file; forgepack emit writes all of a package's",
+        codes=("missing",),
+        after=("PKG006", "PKG003", "CTR045"),
+    ),
+    reported_row(
+        "PKG002",
+        demand="No asset of drafter or target is a file.",
+        title="each package is a folder",
+        why="a file in place of a package folder is an archive that was not unpacked, or a failed copy",
+        remedy="unpack or copy the whole folder",
+        codes=("not-a-directory",),
+    ),
+    reported_row(
+        "PKG004",
+        demand="main.hash of each asset has exactly 32 bytes.",
+        title="main.hash is the raw 32 bytes of a SHA-256",
+        why="a hash in another form was written by another tool and is compared with nothing",
+        remedy="emit the package again",
+        codes=("aimodel-hash-format",),
+    ),
+    reported_row(
+        "PKG005",
+        demand="AssetVersion in metadata.json of each asset is the known one.",
+        title="each asset is of the version that this tool reads",
+        why="another version may hold other files and other meanings",
+        remedy="use a forgepack that knows this version, or emit the package again",
+        codes=("aimodel-version",),
+    ),
+)

@@ -10,7 +10,7 @@ from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, AssetFiles
 from forgepack.equality import equal_json
 from forgepack.geometry import Geometry
 from forgepack.verify.checks.binding import against, bound, must_state, stated_at
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.files import file_differences
 from forgepack.verify.checks.metadata import metadata_differences, sidecar_digests
 from forgepack.verify.findings.compare import differing, lookup
@@ -83,20 +83,6 @@ def _hash_fault(pair: Pair, files: AssetFiles) -> Iterator[Finding]:
     if found is not None and found.sha256 != files.stated_sha256:
         where = pair.place(files.program)
         yield differing("digest of the program", where, expected=files.stated_sha256, found=found.sha256)
-
-
-@rule(
-    "PKG017",
-    title="every program can be read by Core AI",
-    why="a program that its own reader refuses or dies on can't be run or checked",
-    remedy="restore the package from its source",
-    depth="lineage",
-    codes=("asset-crash", "asset-timeout", "entry-missing"),
-    after=("PKG012", "PKG013"),
-)
-def loadable(pair: Pair) -> Iterator[Finding]:
-    """Core AI's reader, in a process of its own and in time, reads the programs of drafter and target."""
-    return reported(pair, "PKG017")
 
 
 @rule(
@@ -297,3 +283,17 @@ def sidecar_digest(pair: Pair) -> Iterator[Finding]:
     if found != expected:
         where = pair.place(pair.layout.sidecar)
         yield differing("fields of the sidecar", where, expected=expected, found=found)
+
+
+ROWS = (
+    reported_row(
+        "PKG017",
+        demand=("Core AI's reader, in a process of its own and in time, reads the programs of drafter and target."),
+        title="every program can be read by Core AI",
+        why="a program that its own reader refuses or dies on can't be run or checked",
+        remedy="restore the package from its source",
+        depth="lineage",
+        codes=("asset-crash", "asset-timeout", "entry-missing"),
+        after=("PKG012", "PKG013"),
+    ),
+)

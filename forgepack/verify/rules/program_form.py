@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
@@ -30,18 +30,21 @@ def declarations(pair: Pair) -> Iterator[Finding]:
             yield differing("declaration of the program", where, expected=difference.expected, found=difference.found)
 
 
-@rule(
-    "PKG031",
-    title="every constant's buffer is exactly as long as its type",
-    why="Core AI does not check it: a short buffer is filled with the bytes after it, a long one hides bytes",
-    remedy="restore the package from its source, or emit it again",
-    depth="lineage",
-    each_of=("program", "target_head"),
-    codes=("buffer-length",),
-    after=("PKG012", "PKG013"),
-    since=2,
-    closes="a constant shorter than its type passed",
+ROWS = (
+    reported_row(
+        "PKG031",
+        demand=(
+            "Each constant of the drafter's program and of the target's head package has as many bytes as its "
+            "type says."
+        ),
+        title="every constant's buffer is exactly as long as its type",
+        why="Core AI does not check it: a short buffer is filled with the bytes after it, a long one hides bytes",
+        remedy="restore the package from its source, or emit it again",
+        depth="lineage",
+        each_of=("program", "target_head"),
+        codes=("buffer-length",),
+        after=("PKG012", "PKG013"),
+        since=2,
+        closes="a constant shorter than its type passed",
+    ),
 )
-def buffers(pair: Pair) -> Iterator[Finding]:
-    """Each constant of the drafter's program and of the target's head package has as many bytes as its type says."""
-    return reported(pair, "PKG031")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from forgepack.artifacts.trace_overlap import parse_fingerprint
 from forgepack.equality import equal_json
 from forgepack.verify.checks.binding import bound, stated_at
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.recipe import recipe_differences
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
@@ -16,18 +16,6 @@ from forgepack.verify.policy.rule import rule
 
 _FINGERPRINT = "quantization.calibration.traces.fingerprint"
 _OVERLAP = "quantization.calibration.held_out.overlap"
-
-
-@rule(
-    "SRC010",
-    title="the quantized drafter has a valid report and nothing else beside its tensors",
-    why="without the report nothing says from which inputs and by which recipe it was made",
-    remedy="quantize again",
-    codes=("quant-report", "quant-unexpected"),
-)
-def quant_report(pair: Pair) -> Iterator[Finding]:
-    """report.json of a given quantized drafter is well formed."""
-    return reported(pair, "SRC010")
 
 
 @rule(
@@ -192,17 +180,25 @@ def held_out_apart(pair: Pair) -> Iterator[Finding]:
             yield differing(f"{key} held-out sequences", stated_at(pair, path), expected=0, found=count)
 
 
-@rule(
-    "SRC023",
-    title="the given traces are well formed and of this geometry",
-    why="features of other taps or widths, or a schedule that does not fit its tokens, measure nothing",
-    remedy="name traces that were recorded with this target and drafter",
-    depth="run",
-    codes=(
-        *("npz", "traces-empty", "traces-form", "traces-identity", "traces-key"),
-        *("traces-range", "traces-schedule"),
+ROWS = (
+    reported_row(
+        "SRC010",
+        demand="report.json of a given quantized drafter is well formed.",
+        title="the quantized drafter has a valid report and nothing else beside its tensors",
+        why="without the report nothing says from which inputs and by which recipe it was made",
+        remedy="quantize again",
+        codes=("quant-report", "quant-unexpected"),
+    ),
+    reported_row(
+        "SRC023",
+        demand="The file of --traces can be read and its sequences have the profile's feature width.",
+        title="the given traces are well formed and of this geometry",
+        why="features of other taps or widths, or a schedule that does not fit its tokens, measure nothing",
+        remedy="name traces that were recorded with this target and drafter",
+        depth="run",
+        codes=(
+            *("npz", "traces-empty", "traces-form", "traces-identity", "traces-key"),
+            *("traces-range", "traces-schedule"),
+        ),
     ),
 )
-def traces(pair: Pair) -> Iterator[Finding]:
-    """The file of --traces can be read and its sequences have the profile's feature width."""
-    return reported(pair, "SRC023")

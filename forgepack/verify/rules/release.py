@@ -17,7 +17,7 @@ from forgepack.artifacts.release_json import (
 )
 from forgepack.artifacts.tree import collisions
 from forgepack.escaping import told_apart
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.files import line_ends
 from forgepack.verify.checks.release_files import left_out, listed_files, present_files, unlisted_files
 from forgepack.verify.findings.compare import differing
@@ -32,19 +32,6 @@ _FORM = ("CTR040", "PATH001")
 
 def _stated(part: str) -> str:
     return f"bundle/{RELEASE_FILE}: {part}"
-
-
-@rule(
-    "CTR040",
-    title="release.json has the form of schema 1",
-    why="a release check that can't read a field refuses the whole release, or skips what the field protects",
-    remedy=_BUNDLE,
-    each_of=("release",),
-    codes=("release",),
-)
-def form(pair: Pair) -> Iterator[Finding]:
-    """schema_version is exactly 1; upstream, paths, runtimes, drafter and files are there, each of its type."""
-    return reported(pair, "CTR040")
 
 
 @rule(
@@ -246,3 +233,18 @@ def whole(pair: Pair) -> Iterator[Finding]:
     """No component of the release was left out of this copy."""
     for name, reason in sorted(left_out(pair).items()):
         yield differing(f"component {name}", f"bundle/{name}", expected="its files", found=reason)
+
+
+ROWS = (
+    reported_row(
+        "CTR040",
+        demand=(
+            "schema_version is exactly 1; upstream, paths, runtimes, drafter and files are there, each of its type."
+        ),
+        title="release.json has the form of schema 1",
+        why="a release check that can't read a field refuses the whole release, or skips what the field protects",
+        remedy=_BUNDLE,
+        each_of=("release",),
+        codes=("release",),
+    ),
+)

@@ -12,7 +12,7 @@ from forgepack.verify.checks.target_record import named_export
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 _KEYS: dict[str, tuple[type, ...]] = {
     "W": (int,),
@@ -138,18 +138,6 @@ def known_kind(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
-    "CTR008",
-    title="the package was made for the profile that judges",
-    why="a sidecar that names another profile was measured against other numbers; it never judges itself",
-    remedy="name the package's profile by --profile, or emit the package for this one",
-    needs=("binding",),
-)
-def profile(pair: Pair) -> Iterator[Finding]:
-    """Name and digest of the binding's profile are those of the judging profile."""
-    return must_state(pair, "profile", {"name": pair.profile.name, "sha256": pair.profile.digest})
-
-
-@rule(
     "CTR009",
     title="the binding's runtime settings are the profile's",
     why="another compile mode, gap or thread count is another speed, and on some devices other results",
@@ -183,3 +171,16 @@ def schema(pair: Pair) -> Iterator[Finding]:
     for fault in schema_faults(dict(pair.sidecar.value), "sidecar"):
         where = pair.place(pair.layout.sidecar, fault.path)
         yield differing(f"sidecar {fault.path}", where, expected=fault.expected, found=fault.found)
+
+
+ROWS = (
+    row(
+        "CTR008",
+        lambda pair: must_state(pair, "profile", {"name": pair.profile.name, "sha256": pair.profile.digest}),
+        demand="Name and digest of the binding's profile are those of the judging profile.",
+        title="the package was made for the profile that judges",
+        why="a sidecar that names another profile was measured against other numbers; it never judges itself",
+        remedy="name the package's profile by --profile, or emit the package for this one",
+        needs=("binding",),
+    ),
+)

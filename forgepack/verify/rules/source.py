@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from forgepack.verify.checks.drafter_record import drafter_record
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.files import line_ends
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
@@ -86,18 +86,6 @@ def _strings(value: Any, where: str) -> Iterator[tuple[str, str]]:
 def _lock_place(pair: Pair, part: str) -> str:
     assert pair.sources.checkpoint is not None
     return pair.place(pair.sources.checkpoint / "checkpoint.lock.json", part)
-
-
-@rule(
-    "SRC002",
-    title="the checkpoint has a valid lock",
-    why="without a lock nothing says which commit the bytes are of",
-    remedy="run forgepack fetch --out on the folder, or forgepack fetch --adopt for one obtained otherwise",
-    codes=("lock-missing", "lock-invalid"),
-)
-def lock_valid(pair: Pair) -> Iterator[Finding]:
-    """checkpoint.lock.json of a given checkpoint is there and well formed."""
-    return reported(pair, "SRC002")
 
 
 @rule(
@@ -209,3 +197,15 @@ def not_adopted(pair: Pair) -> Iterator[Finding]:
     if pair.lock.value.adopted:
         message = "; ".join(f"{file.path}: {_EVIDENCE[file.evidence]}" for file in pair.lock.value.files)
         yield differing("lock", _lock_place(pair, "adopted"), expected=False, found=True, message=message)
+
+
+ROWS = (
+    reported_row(
+        "SRC002",
+        demand="checkpoint.lock.json of a given checkpoint is there and well formed.",
+        title="the checkpoint has a valid lock",
+        why="without a lock nothing says which commit the bytes are of",
+        remedy="run forgepack fetch --out on the folder, or forgepack fetch --adopt for one obtained otherwise",
+        codes=("lock-missing", "lock-invalid"),
+    ),
+)

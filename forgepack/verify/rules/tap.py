@@ -13,7 +13,7 @@ from forgepack.verify.checks.binding import must_state
 from forgepack.verify.checks.taps import Kind, classify, describe, statements
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 _STATED = ("config", "checkpoint_config", "manifest")
 _REMEDY = "restore config.json from the checkpoint and the manifest from the target's release"
@@ -31,78 +31,6 @@ def _faults(pair: Pair, *kinds: Kind) -> Iterator[Finding]:
                 where=statement.where,
                 message=describe(kind, statement.zero_based, expected, layers),
             )
-
-
-@rule(
-    "TAP001",
-    title="the taps are stated as a list of layer ids",
-    why="a list that is derived has the right length and the wrong layers: the drafter loads and guesses badly",
-    remedy=_REMEDY,
-    each_of=_STATED,
-)
-def stated(pair: Pair) -> Iterator[Finding]:
-    """Config, manifest and sidecar each state the taps as integers."""
-    return _faults(pair, "missing", "type")
-
-
-@rule(
-    "TAP002",
-    title="the taps are the layers that the profile pins",
-    why="features of other layers have the same shape; only acceptance falls",
-    remedy=_REMEDY,
-    each_of=_STATED,
-)
-def values(pair: Pair) -> Iterator[Finding]:
-    """No statement names other layers of equal number."""
-    return _faults(pair, "values")
-
-
-@rule(
-    "TAP003",
-    title="the taps are not shifted by one",
-    why="runtimes that store i+1 hand over the next layer's features, which look alike",
-    remedy="convert to 0-based layer outputs; Hugging Face hidden_states index minus one",
-    each_of=_STATED,
-)
-def shifted(pair: Pair) -> Iterator[Finding]:
-    """No statement differs from the pinned ids by exactly one everywhere."""
-    return _faults(pair, "shifted")
-
-
-@rule(
-    "TAP004",
-    title="the taps stand in the order that fc was trained on",
-    why="fc multiplies each tap by its own columns; another order mixes layers and no shape tells",
-    remedy=_REMEDY,
-    each_of=_STATED,
-)
-def order(pair: Pair) -> Iterator[Finding]:
-    """No statement holds the pinned ids in another order, sorted as text or otherwise."""
-    return _faults(pair, "order")
-
-
-@rule(
-    "TAP005",
-    title="no tap stands twice",
-    why="one layer in two places leaves another unheard",
-    remedy=_REMEDY,
-    each_of=_STATED,
-)
-def duplicates(pair: Pair) -> Iterator[Finding]:
-    """Ids of each statement are distinct."""
-    return _faults(pair, "duplicate")
-
-
-@rule(
-    "TAP006",
-    title="no tap is negative",
-    why="a negative id is read from the end by some runtimes and refused by others",
-    remedy=_REMEDY,
-    each_of=_STATED,
-)
-def negative(pair: Pair) -> Iterator[Finding]:
-    """Ids of each statement are natural numbers."""
-    return _faults(pair, "negative")
 
 
 @rule(
@@ -126,18 +54,6 @@ def in_range(pair: Pair) -> Iterator[Finding]:
             found=str(config.layers),
             where=pair.place(config.path, "num_hidden_layers"),
         )
-
-
-@rule(
-    "TAP008",
-    title="there are as many taps as fc has inputs for",
-    why="a tap that is dropped in conversion leaves fc reading another layer's features in its place",
-    remedy=_REMEDY,
-    each_of=_STATED,
-)
-def count(pair: Pair) -> Iterator[Finding]:
-    """Each statement has as many ids as the profile."""
-    return _faults(pair, "count")
 
 
 @rule(
@@ -237,14 +153,78 @@ def _is_tap(name: str) -> bool:
     return name.startswith("tap") and name[3:].isdigit()
 
 
-@rule(
-    "TAP009",
-    title="the binding states the taps in both conventions, and they agree",
-    why="a list alone does not say whether it counts layer outputs or hidden states: two lists can't be mixed up",
-    remedy="emit the package again",
-    needs=("binding",),
-    after=("TAP00",),
+ROWS = (
+    row(
+        "TAP001",
+        lambda pair: _faults(pair, "missing", "type"),
+        demand="Config, manifest and sidecar each state the taps as integers.",
+        title="the taps are stated as a list of layer ids",
+        why="a list that is derived has the right length and the wrong layers: the drafter loads and guesses badly",
+        remedy=_REMEDY,
+        each_of=_STATED,
+    ),
+    row(
+        "TAP002",
+        lambda pair: _faults(pair, "values"),
+        demand="No statement names other layers of equal number.",
+        title="the taps are the layers that the profile pins",
+        why="features of other layers have the same shape; only acceptance falls",
+        remedy=_REMEDY,
+        each_of=_STATED,
+    ),
+    row(
+        "TAP003",
+        lambda pair: _faults(pair, "shifted"),
+        demand="No statement differs from the pinned ids by exactly one everywhere.",
+        title="the taps are not shifted by one",
+        why="runtimes that store i+1 hand over the next layer's features, which look alike",
+        remedy="convert to 0-based layer outputs; Hugging Face hidden_states index minus one",
+        each_of=_STATED,
+    ),
+    row(
+        "TAP004",
+        lambda pair: _faults(pair, "order"),
+        demand="No statement holds the pinned ids in another order, sorted as text or otherwise.",
+        title="the taps stand in the order that fc was trained on",
+        why="fc multiplies each tap by its own columns; another order mixes layers and no shape tells",
+        remedy=_REMEDY,
+        each_of=_STATED,
+    ),
+    row(
+        "TAP005",
+        lambda pair: _faults(pair, "duplicate"),
+        demand="Ids of each statement are distinct.",
+        title="no tap stands twice",
+        why="one layer in two places leaves another unheard",
+        remedy=_REMEDY,
+        each_of=_STATED,
+    ),
+    row(
+        "TAP006",
+        lambda pair: _faults(pair, "negative"),
+        demand="Ids of each statement are natural numbers.",
+        title="no tap is negative",
+        why="a negative id is read from the end by some runtimes and refused by others",
+        remedy=_REMEDY,
+        each_of=_STATED,
+    ),
+    row(
+        "TAP008",
+        lambda pair: _faults(pair, "count"),
+        demand="Each statement has as many ids as the profile.",
+        title="there are as many taps as fc has inputs for",
+        why="a tap that is dropped in conversion leaves fc reading another layer's features in its place",
+        remedy=_REMEDY,
+        each_of=_STATED,
+    ),
+    row(
+        "TAP009",
+        lambda pair: must_state(pair, "target.taps", taps_record(pair.profile.geometry)),
+        demand=("The convention is layer_output_zero_based, and the Hugging Face list is each layer id plus one."),
+        title="the binding states the taps in both conventions, and they agree",
+        why="a list alone does not say whether it counts layer outputs or hidden states: two lists can't be mixed up",
+        remedy="emit the package again",
+        needs=("binding",),
+        after=("TAP00",),
+    ),
 )
-def both_conventions(pair: Pair) -> Iterator[Finding]:
-    """The convention is layer_output_zero_based, and the Hugging Face list is each layer id plus one."""
-    return must_state(pair, "target.taps", taps_record(pair.profile.geometry))

@@ -12,7 +12,7 @@ from forgepack.verify.checks.files import file_differences, target_file
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 _MANIFEST = "coreai/manifest.json"
 _MARKS = re.compile(rf"{JUNK.pattern}|(^|/)\.git(keep|attributes)$")  # what tools leave, and PATH006 tells
@@ -41,39 +41,6 @@ def bound_manifest(pair: Pair) -> Iterator[Finding]:
     """Content, export and head package of manifest.json are those that the sidecar states."""
     manifest = pair.manifest.value
     return compared(pair, "target", [*manifest_facts(manifest), *export_facts(manifest)])
-
-
-@rule(
-    "CTR021",
-    title="manifest.json was not written again",
-    why="equal content in other bytes is legal, but the file is no longer the released one",
-    remedy="restore manifest.json from the target's release",
-    severity="warning",
-    needs=("binding", "manifest"),
-    after=("CTR020",),
-)
-def manifest_bytes(pair: Pair) -> Iterator[Finding]:
-    """manifest.json has the SHA-256 that the sidecar states."""
-    return compared(pair, "target", manifest_bytes_facts(pair.manifest.value))
-
-
-@rule(
-    "CTR022",
-    title="the target's config is the one that the pair was bound to",
-    why="a target that differs in anything its config tells is another target",
-    remedy="use the target that the package was emitted for, or emit it for this one",
-    needs=("binding", "target_config"),
-    after=(
-        "CTR060",
-        "CTR067",
-        "VOC",
-        "CTR01",
-        "TAP007",
-    ),
-)
-def bound_config(pair: Pair) -> Iterator[Finding]:
-    """The target's config.json has the SHA-256 that the sidecar states."""
-    return compared(pair, "target", config_facts(pair.target_config.value))
 
 
 @rule(
@@ -131,19 +98,6 @@ def unbound_files(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
-    "CTR025",
-    title="the target's basis is the one that the pair was bound to",
-    why="a rotated residual has the same shapes and nearly the same logits, but the taps speak another language",
-    remedy="use the target of the package's own basis",
-    needs=("binding", "manifest"),
-    after=("TAP",),
-)
-def basis(pair: Pair) -> Iterator[Finding]:
-    """rot1_basis of the manifest and basis files of build and export are those that the sidecar states."""
-    return compared(pair, "target", basis_facts(pair.manifest.value, pair.sources.target))
-
-
-@rule(
     "CTR026",
     title="the target declares no rotated basis",
     why="a pair may legally keep an unrotated head under a rotated target, bound by digest instead of names",
@@ -157,3 +111,44 @@ def no_basis(pair: Pair) -> Iterator[Finding]:
     if manifest.basis is not None:
         where = pair.place(manifest.path, "rot1_basis")
         yield differing("basis of the target", where, expected="none", found=manifest.basis)
+
+
+ROWS = (
+    row(
+        "CTR021",
+        lambda pair: compared(pair, "target", manifest_bytes_facts(pair.manifest.value)),
+        demand="manifest.json has the SHA-256 that the sidecar states.",
+        title="manifest.json was not written again",
+        why="equal content in other bytes is legal, but the file is no longer the released one",
+        remedy="restore manifest.json from the target's release",
+        severity="warning",
+        needs=("binding", "manifest"),
+        after=("CTR020",),
+    ),
+    row(
+        "CTR022",
+        lambda pair: compared(pair, "target", config_facts(pair.target_config.value)),
+        demand="The target's config.json has the SHA-256 that the sidecar states.",
+        title="the target's config is the one that the pair was bound to",
+        why="a target that differs in anything its config tells is another target",
+        remedy="use the target that the package was emitted for, or emit it for this one",
+        needs=("binding", "target_config"),
+        after=(
+            "CTR060",
+            "CTR067",
+            "VOC",
+            "CTR01",
+            "TAP007",
+        ),
+    ),
+    row(
+        "CTR025",
+        lambda pair: compared(pair, "target", basis_facts(pair.manifest.value, pair.sources.target)),
+        demand=("rot1_basis of the manifest and basis files of build and export are those that the sidecar states."),
+        title="the target's basis is the one that the pair was bound to",
+        why="a rotated residual has the same shapes and nearly the same logits, but the taps speak another language",
+        remedy="use the target of the package's own basis",
+        needs=("binding", "manifest"),
+        after=("TAP",),
+    ),
+)

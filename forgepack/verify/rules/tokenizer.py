@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from forgepack.equality import equal_json
 from forgepack.facts.target import meaning_facts, settings_facts, template_facts, tokenizer_bytes_facts
 from forgepack.verify.checks.binding import against, bound, compared
-from forgepack.verify.checks.faults import reported
+from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 from forgepack.verify.inputs.tokens import find_moved
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 _REMEDY = "restore tokenizer.json from the target's release"
 
@@ -50,20 +50,6 @@ def _rewritten(pair: Pair) -> bool:
 
 
 @rule(
-    "TOK007",
-    title="the binding's record of the tokenizer's meaning is the tokenizer's",
-    why="it tells a file that was written again from another one, and names the tokens that moved",
-    remedy="emit the package again",
-    depth="lineage",
-    needs=("binding", "tokenizer"),
-    after=("TOK001",),
-)
-def recorded_meaning(pair: Pair) -> Iterator[Finding]:
-    """Digest of meaning, number of ids and digests of their runs are those that the sidecar states."""
-    return compared(pair, "target", meaning_facts(pair.tokenizer.value))
-
-
-@rule(
     "TOK002",
     title="tokenizer.json was not written again",
     why="a library that saves it changes the bytes and not the meaning: legal, but no longer provable by file",
@@ -84,47 +70,6 @@ def rewritten(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
-    "TOK003",
-    title="the chat template is the one that the pair was bound to",
-    why="a drafter trained on one template drafts worse on another, with thinking on or off for instance",
-    remedy="restore tokenizer_config.json from the target's release",
-    severity="warning",
-    depth="hash",
-    needs=("binding", "tokenizer_files"),
-)
-def template(pair: Pair) -> Iterator[Finding]:
-    """The chat template of tokenizer_config.json has the digest that the sidecar states."""
-    return compared(pair, "target", template_facts(pair.tokenizer_files.value))
-
-
-@rule(
-    "TOK004",
-    title="the tokenizer's settings are those that the pair was bound to",
-    why="flags such as add_bos_token change the text that the target and the drafter see",
-    remedy="restore tokenizer_config.json from the target's release",
-    severity="warning",
-    depth="hash",
-    needs=("binding", "tokenizer_files"),
-)
-def settings(pair: Pair) -> Iterator[Finding]:
-    """The rest of tokenizer_config.json has the digest that the sidecar states."""
-    return compared(pair, "target", settings_facts(pair.tokenizer_files.value))
-
-
-@rule(
-    "TOK006",
-    title="tokenizer.json is a tokenizer",
-    why="a token without an id, two texts on one id or no vocabulary leave token ids without a meaning",
-    remedy=_REMEDY,
-    depth="hash",
-    codes=("tokenizer",),
-)
-def well_formed(pair: Pair) -> Iterator[Finding]:
-    """Every token of tokenizer.json has one text and one id."""
-    return reported(pair, "TOK006")
-
-
-@rule(
     "TOK005",
     title="the tokenizer is the one that the profile pins",
     why="without a binding, only the profile's digest tells a re-ordered vocabulary from the released one",
@@ -142,3 +87,49 @@ def pinned(pair: Pair) -> Iterator[Finding]:
     if by_meaning and pair.tokenizer.value.semantic_sha256 == bound(pair, "target.tokenizer.semantic_sha256"):
         return  # written again: TOK002 tells
     yield differing("tokenizer.json", pair.place(tokenizer.path), expected=expected, found=tokenizer.sha256)
+
+
+ROWS = (
+    row(
+        "TOK007",
+        lambda pair: compared(pair, "target", meaning_facts(pair.tokenizer.value)),
+        demand="Digest of meaning, number of ids and digests of their runs are those that the sidecar states.",
+        title="the binding's record of the tokenizer's meaning is the tokenizer's",
+        why="it tells a file that was written again from another one, and names the tokens that moved",
+        remedy="emit the package again",
+        depth="lineage",
+        needs=("binding", "tokenizer"),
+        after=("TOK001",),
+    ),
+    row(
+        "TOK003",
+        lambda pair: compared(pair, "target", template_facts(pair.tokenizer_files.value)),
+        demand="The chat template of tokenizer_config.json has the digest that the sidecar states.",
+        title="the chat template is the one that the pair was bound to",
+        why="a drafter trained on one template drafts worse on another, with thinking on or off for instance",
+        remedy="restore tokenizer_config.json from the target's release",
+        severity="warning",
+        depth="hash",
+        needs=("binding", "tokenizer_files"),
+    ),
+    row(
+        "TOK004",
+        lambda pair: compared(pair, "target", settings_facts(pair.tokenizer_files.value)),
+        demand="The rest of tokenizer_config.json has the digest that the sidecar states.",
+        title="the tokenizer's settings are those that the pair was bound to",
+        why="flags such as add_bos_token change the text that the target and the drafter see",
+        remedy="restore tokenizer_config.json from the target's release",
+        severity="warning",
+        depth="hash",
+        needs=("binding", "tokenizer_files"),
+    ),
+    reported_row(
+        "TOK006",
+        demand="Every token of tokenizer.json has one text and one id.",
+        title="tokenizer.json is a tokenizer",
+        why="a token without an id, two texts on one id or no vocabulary leave token ids without a meaning",
+        remedy=_REMEDY,
+        depth="hash",
+        codes=("tokenizer",),
+    ),
+)

@@ -15,7 +15,7 @@ from forgepack.verify.checks.faults import finding_of
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
-from forgepack.verify.policy.rule import rule
+from forgepack.verify.policy.rule import row, rule
 
 _FILES = ("selector", "checkpoint", "quant")
 Expected = dict[str, tuple[str, Shape]]
@@ -135,22 +135,6 @@ def bound_embedding(pair: Pair) -> Iterator[Finding]:
 
 
 @rule(
-    "WGT018",
-    title="the target's embedding of the mask token is the one that the pair was bound to",
-    why="the package has this row baked in: another row in the target means another target",
-    remedy="use the target that the package was emitted for, or emit it for this one",
-    needs=("binding", "embedding"),
-    after=(
-        "PKG015",
-        "WGT016",
-    ),
-)
-def bound_mask_row(pair: Pair) -> Iterator[Finding]:
-    """Mask token and digest of its row are those that the sidecar states."""
-    return compared(pair, "target", mask_row_facts(pair.embedding.value, pair.profile.geometry))
-
-
-@rule(
     "WGT020",
     title="the selector's codebooks are the checkpoint's",
     why="the codebooks choose among the head's best tokens; others choose at random",
@@ -171,3 +155,20 @@ def selector(pair: Pair) -> Iterator[Finding]:
         expected, found = (sha256_hex(file.raw(name).data) for file in (checkpoint, package))
         if expected != found:
             yield differing(f"tensor {name}", pair.place(package.path, name), expected=expected, found=found)
+
+
+ROWS = (
+    row(
+        "WGT018",
+        lambda pair: compared(pair, "target", mask_row_facts(pair.embedding.value, pair.profile.geometry)),
+        demand="Mask token and digest of its row are those that the sidecar states.",
+        title="the target's embedding of the mask token is the one that the pair was bound to",
+        why="the package has this row baked in: another row in the target means another target",
+        remedy="use the target that the package was emitted for, or emit it for this one",
+        needs=("binding", "embedding"),
+        after=(
+            "PKG015",
+            "WGT016",
+        ),
+    ),
+)
