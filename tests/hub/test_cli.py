@@ -99,7 +99,7 @@ def test_each_kind_of_failure_has_its_documented_exit_code(shell: Shell, tmp_pat
         (2, ["--adopt", out, "--out", out, "--offline"], "give one of them"),
         (2, ["--out", out, "--timeout", "0"], "--timeout"),
         (2, ["--out", out, "--nonsense"], "--nonsense"),
-        (5, ["--out", str(file)], "no folder"),
+        (5, ["--out", str(file)], "not a folder"),
         (6, ["--out", out, "--revision", OTHER], "no such commit"),
     ]
     for code, args, text in cases:
