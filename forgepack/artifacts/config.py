@@ -26,9 +26,9 @@ from forgepack.artifacts.config_defaults import (
 )
 from forgepack.artifacts.files import read_bounded
 from forgepack.canonical import parse_object, sha256_hex
-from forgepack.equality import equal_json
 from forgepack.errors import CorruptError, ForgepackError
 from forgepack.geometry import Geometry
+from forgepack.json_values import equal_json
 
 ARCHITECTURE = "DFlash2DraftModel"
 

@@ -16,6 +16,7 @@ from forgepack.artifacts.quant_report import traces_from_version_1
 from forgepack.canonical import parse_object, sha256_hex
 from forgepack.document import DocumentKind, grown
 from forgepack.errors import CorruptError
+from forgepack.json_values import lookup
 from forgepack.limits import SIDECAR_BYTES
 from forgepack.schema_check import SchemaFault, schema_faults
 
@@ -96,10 +97,7 @@ class Sidecar:
 
     def value(self, dotted: str) -> Any:
         """Return the value at a dotted path, None where there is none."""
-        node: Any = self.raw
-        for key in dotted.split("."):
-            node = node.get(key) if isinstance(node, dict) else None
-        return node
+        return lookup(self.raw, dotted)
 
     def constants(self) -> dict[str, ConstantRecord]:
         """Return the recorded constants by role; CorruptError for a record that is not one."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgepack.equality import equal_json_strict
+from forgepack.json_values import equal_json_strict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

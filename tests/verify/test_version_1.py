@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from forgepack.json_values import lookup
 from forgepack.profile import load_profile
 from forgepack.verify.engine import verify
-from forgepack.verify.findings.compare import lookup
 from forgepack.verify.findings.report import Depth, Report
 from forgepack.verify.inputs.sources import find_sources
 from forgepack.verify.open_pair import OpenPair

@@ -17,10 +17,10 @@ from forgepack.artifacts.target import read_target
 from forgepack.errors import MissingError, UsageError
 from forgepack.facts.fact import differences
 from forgepack.facts.target import target_record
+from forgepack.json_values import lookup
 from forgepack.profile import Profile
 from forgepack.verify.checks.drafter_record import drafter_record
 from forgepack.verify.engine import verify
-from forgepack.verify.findings.compare import lookup
 from forgepack.verify.findings.report import Depth, Report
 from forgepack.verify.inputs.extra_files import ExtraFiles
 from forgepack.verify.inputs.pair import Pair

@@ -22,6 +22,7 @@ from forgepack.artifacts.target import read_embedding
 from forgepack.artifacts.tokenizer import TOKENIZER_FILE, read_json, read_tokenizer
 from forgepack.artifacts.tree import Entry, walk
 from forgepack.errors import EXIT_OK, EXIT_REFUSED, CorruptError, InputError
+from forgepack.json_values import lookup
 from forgepack.limits import SMALL_FILE
 from forgepack.profile import Profile, load_profile, profile_names
 from forgepack.release.diff.assets import asset_differences
@@ -36,7 +37,6 @@ from forgepack.release.diff.tensors import (
 )
 from forgepack.release.diff.values import Amount, Difference, unread
 from forgepack.release.inspect.recognition import recognise, recognise_file
-from forgepack.verify.findings.compare import lookup
 from forgepack.verify.replacement import Refusal, refusals
 
 SCHEMA = "forgepack.diff/2"

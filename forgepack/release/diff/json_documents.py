@@ -7,6 +7,7 @@ from typing import Any
 
 from forgepack.artifacts.tokenizer import Tokenizer, first_difference
 from forgepack.facts.fact import ABSENT
+from forgepack.json_values import equal_json_strict
 from forgepack.release.diff.values import Difference
 from forgepack.verify.checks.taps import classify, describe, integers
 from forgepack.verify.findings.compare import shown
@@ -41,17 +42,8 @@ def _leaves(left: Any, right: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
             yield from _leaves(left.get(key, ABSENT), right.get(key, ABSENT), here)
     elif _objects(left) and _objects(right):
         yield from _listed(left, right, path)
-    elif not _identical(left, right):
+    elif not equal_json_strict(left, right):
         yield path, left, right
-
-
-def _identical(left: Any, right: Any) -> bool:
-    """Equal in value and in JSON type: 1 is neither true nor 1.0."""
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_identical, left, right))
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return set(left) == set(right) and all(_identical(left[key], right[key]) for key in left)
-    return type(left) is type(right) and left == right
 
 
 def _objects(value: Any) -> bool:

@@ -8,16 +8,10 @@ from typing import Any
 
 from forgepack.artifacts.config import DrafterConfig
 from forgepack.artifacts.unproven import unproven_sources
+from forgepack.json_values import lookup
 from forgepack.release.inspect.notes import Notes
 
 Json = Mapping[str, Any]
-
-
-def lookup(raw: Any, dotted: str) -> Any:
-    """Return the value at a dotted path, None where there is none."""
-    for key in dotted.split("."):
-        raw = raw.get(key) if isinstance(raw, Mapping) else None
-    return raw
 
 
 def leaves(raw: Json, paths: Iterable[str]) -> str:

@@ -10,11 +10,11 @@ from forgepack.artifacts.quant_report import read_quant_report
 from forgepack.artifacts.tokenizer import read_json, read_tokenizer
 from forgepack.canonical import digest_json
 from forgepack.errors import CorruptError
+from forgepack.json_values import lookup
 from forgepack.limits import MANIFEST_BYTES, QUANT_REPORT_BYTES, SIDECAR_BYTES, SMALL_FILE, TOKENIZER_BYTES
 from forgepack.release.inspect.document_facts import (
     Json,
     drafter_config_facts,
-    lookup,
     release_facts,
     sidecar_facts,
     tell,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from forgepack.equality import equal_json_strict
 from forgepack.facts.fact import Fact, differences
-from forgepack.verify.findings.compare import differing, lookup
+from forgepack.json_values import equal_json_strict, lookup
+from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from forgepack.artifacts.aimodel import PROGRAM_FILE
 from forgepack.canonical import digest_json
-from forgepack.verify.findings.compare import lookup
+from forgepack.json_values import lookup
 from forgepack.verify.inputs.layout import SELECTOR_FILE
 from forgepack.verify.inputs.pair import Pair
 

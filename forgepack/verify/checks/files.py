@@ -8,9 +8,9 @@ from typing import Any
 
 from forgepack.artifacts.files import hash_file, only_line_ends_differ
 from forgepack.artifacts.tree import unsafe_reason
-from forgepack.equality import equal_json_strict
 from forgepack.errors import CorruptError
 from forgepack.facts.files import is_asset_metadata, metadata_record
+from forgepack.json_values import equal_json_strict
 from forgepack.verify.checks.binding import stated_at
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding

@@ -7,8 +7,9 @@ from typing import Any
 
 from forgepack.artifacts.aimodel import CUSTOM_KEY, METADATA_FILE
 from forgepack.facts.fact import differences
+from forgepack.json_values import lookup
 from forgepack.verify.checks.binding import stated_at
-from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from forgepack.verify.findings.compare import lookup
+from forgepack.json_values import lookup
 from forgepack.verify.inputs.pair import Pair
 
 Kind = Literal["missing", "type", "negative", "range", "duplicate", "count", "shifted", "order", "values", "equal"]

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from forgepack.artifacts.safetensors_file import SafetensorsFile
-from forgepack.equality import equal_json
 from forgepack.errors import ForgepackError
 from forgepack.facts import target as facts
 from forgepack.facts.fact import Fact
+from forgepack.json_values import equal_json, lookup
 from forgepack.verify.checks.files import describe, target_file
-from forgepack.verify.findings.compare import lookup
 from forgepack.verify.inputs.input_set import never
 from forgepack.verify.inputs.pair import Pair, TargetRecord
 from forgepack.verify.inputs.reading import Input, UnavailableError

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from forgepack.artifacts.aimodel import stated_hash_digest
-from forgepack.equality import equal_json_strict
+from forgepack.json_values import equal_json_strict
 from forgepack.verify.findings.report import Severity
 from forgepack.verify.inputs.pair import Pair
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from forgepack.escaping import told_apart
@@ -21,10 +20,3 @@ def differing(subject: str, where: str, *, expected: Any, found: Any, message: s
     """Return the finding for two values that were compared."""
     wanted, there = told_apart(shown(expected), shown(found))
     return Finding(subject=subject, where=where, expected=wanted, found=there, message=message)
-
-
-def lookup(value: Any, path: str) -> Any:
-    """Return what is at a dotted path of nested objects, or None where a step is missing."""
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value

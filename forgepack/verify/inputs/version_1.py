@@ -13,7 +13,7 @@ from typing import Any
 from forgepack.artifacts.export import ExportFiles
 from forgepack.artifacts.sidecar import KIND
 from forgepack.errors import ForgepackError
-from forgepack.verify.findings.compare import lookup
+from forgepack.json_values import lookup
 from forgepack.verify.inputs.reading import Input, Parsed
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from forgepack.artifacts.attestation import Attestation, replay_target_sha256
 from forgepack.facts.fact import differences
+from forgepack.json_values import lookup
 from forgepack.verify.checks.drafter_record import drafter_record
 from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.target_record import differing_parts
-from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 from forgepack.verify.policy.rule import rule

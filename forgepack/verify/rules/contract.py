@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.artifacts.config import ConfigFault, DrafterConfig
-from forgepack.equality import equal_json
+from forgepack.json_values import equal_json
 from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding

@@ -11,7 +11,7 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.model_files import BOUND, model_file_record
 from forgepack.artifacts.release_json import RELEASE_FILE
 from forgepack.artifacts.tree import JUNK
-from forgepack.equality import equal_json_strict
+from forgepack.json_values import equal_json_strict
 from forgepack.verify.checks.binding import bound, stated_at
 from forgepack.verify.checks.coverage import by_tools, covering
 from forgepack.verify.checks.release_files import present_files

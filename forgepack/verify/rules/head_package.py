@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from forgepack.json_values import lookup
 from forgepack.verify.checks.head_package import differing_channels, gain_source, package_gain
-from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 from forgepack.verify.policy.rule import rule

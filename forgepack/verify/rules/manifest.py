@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from forgepack.artifacts.manifest_fields import KNOWN_VERSION, differences, form_faults, prefill_gaps
-from forgepack.equality import equal_json
+from forgepack.json_values import equal_json
 from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair

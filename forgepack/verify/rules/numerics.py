@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from forgepack.equality import equal_json
+from forgepack.json_values import equal_json
 from forgepack.verify.checks.binding import bound, must_state, stated_at
 from forgepack.verify.checks.derivation import expected_narrowing
 from forgepack.verify.checks.values import Weight, emptiness, nonfinite, weights_of

@@ -8,9 +8,10 @@ from typing import Any
 from forgepack.facts.checkpoint import checkpoint_facts
 from forgepack.facts.fact import differences
 from forgepack.facts.quantization import quantization_facts
+from forgepack.json_values import lookup
 from forgepack.verify.checks.binding import against, bound, compared, must_state, stated_at
 from forgepack.verify.checks.recipe import recipe_differences
-from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.layout import CONFIG_FILE, LICENCE_FILE, NOTICE_FILE, SOURCE_FILE
 from forgepack.verify.inputs.pair import Pair

@@ -7,13 +7,13 @@ from itertools import zip_longest
 from typing import Any
 
 from forgepack.artifacts.aimodel import HASH_FILE, PROGRAM_FILE, AssetFiles
-from forgepack.equality import equal_json
 from forgepack.geometry import Geometry
+from forgepack.json_values import equal_json, lookup
 from forgepack.verify.checks.binding import against, bound, must_state, stated_at
 from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.files import file_differences
 from forgepack.verify.checks.metadata import metadata_differences, sidecar_digests
-from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 from forgepack.verify.policy.rule import rule

@@ -7,8 +7,9 @@ from typing import Any
 
 from forgepack.artifacts.lock import LOCK_NAME
 from forgepack.artifacts.unproven import adopted_sources, unbound_traces
+from forgepack.json_values import lookup
 from forgepack.verify.checks.binding import bound, stated_at
-from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.layout import CONFIG_FILE, SOURCE_FILE
 from forgepack.verify.inputs.pair import Pair

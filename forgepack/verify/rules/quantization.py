@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from forgepack.artifacts.trace_overlap import parse_fingerprint
-from forgepack.equality import equal_json
+from forgepack.json_values import equal_json
 from forgepack.verify.checks.binding import bound, stated_at
 from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.checks.recipe import recipe_differences

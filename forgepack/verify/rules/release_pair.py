@@ -10,11 +10,11 @@ from forgepack.artifacts.files import hash_file
 from forgepack.artifacts.release_json import RELEASE_FILE, Release
 from forgepack.artifacts.release_record import KIND, RECORD_FILE, SUMS_FILE, release_record
 from forgepack.artifacts.tree import unsafe_reason
-from forgepack.equality import equal_json
 from forgepack.facts.fact import differences
+from forgepack.json_values import equal_json, lookup
 from forgepack.verify.checks.faults import reported
 from forgepack.verify.checks.release_files import present_files
-from forgepack.verify.findings.compare import differing, lookup
+from forgepack.verify.findings.compare import differing
 from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.layout import CONFIG_FILE, SELECTOR_FILE
 from forgepack.verify.inputs.pair import Pair

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from forgepack.equality import equal_json
+from forgepack.json_values import equal_json
 from forgepack.verify.checks.binding import must_state
 from forgepack.verify.checks.target_record import named_export
 from forgepack.verify.findings.compare import differing

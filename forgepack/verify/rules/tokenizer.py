@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from forgepack.equality import equal_json
 from forgepack.facts.target import meaning_facts, settings_facts, template_facts, tokenizer_bytes_facts
+from forgepack.json_values import equal_json
 from forgepack.verify.checks.binding import against, bound, compared
 from forgepack.verify.checks.faults import reported_row
 from forgepack.verify.findings.compare import differing

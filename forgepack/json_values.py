@@ -1,12 +1,16 @@
-"""Equality of JSON values, types included: what Python's ``==`` takes for equal, readers need not.
-
-All rules that compare a statement with what it must be compare by these two.
-"""
+"""JSON values as rules compare them: what is at a path, and equality that counts types as Python's ``==`` does not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+
+def lookup(value: Any, path: str) -> Any:
+    """Return what is at a dotted path of nested objects, or None where a step is missing."""
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def equal_json(found: Any, expected: Any) -> bool:
