@@ -1,4 +1,4 @@
-"""JSON values as rules compare them: what is at a path, and equality that counts types as Python's ``==`` does not."""
+"""JSON values as rules compare them: what is at a path, and equality that counts types, as ``==`` does not."""
 
 from __future__ import annotations
 
