@@ -38,6 +38,7 @@ _SHARED: dict[str, tuple[str | None, tuple[str, ...]]] = {
 @rule(
     "CTR060",
     title="the target is one that the package is attested for",
+    fails="the package is NOT attested for this target",
     why="a target that nobody has measured with this drafter may draft as well, or not at all: no shape tells",
     remedy=_ATTEST,
     needs=("binding", "target_record", "manifest"),
@@ -52,6 +53,7 @@ def attested_by_name(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR061",
     title="a target of an attested name is the attested one",
+    fails="the target has an attested name and is NOT the attested target",
     why="a name is kept when a layer, a head or a config is built again: then it is another target",
     remedy=_ATTEST,
     needs=("binding", "target_record", "manifest"),
@@ -248,6 +250,7 @@ ROWS = (
         "CTR062",
         demand="The attestation is valid under its schema, and its own digest is that of its content.",
         title="each given attestation follows its schema and was not edited",
+        fails="an attestation does NOT follow its schema, or was edited",
         why="an attestation is a statement about digests: a changed one states what nobody has measured",
         remedy=_AGAIN,
         each_of=("attestations",),

@@ -43,6 +43,7 @@ def _fault(pair: Pair, config: DrafterConfig, fault: ConfigFault) -> Finding:
 @rule(
     "CTR012",
     title="no config contradicts itself",
+    fails="a config contradicts itself",
     why="tools read the outer or the nested value, so two of them see two models",
     remedy="make both values agree with the source",
     each_of=("config", "checkpoint_config", "target_config"),
@@ -146,6 +147,7 @@ ROWS = (
         "CTR001",
         demand="The sidecar holds the object ``forgepack`` with the digests of package, target and sources.",
         title="the package is attested: its sidecar binds it to target and sources by digests",
+        fails="the sidecar does NOT bind the package to target and sources by digests",
         why="names alone bind nothing: a rebuilt head, another export or an edited weight keeps every name",
         remedy="emit the package with forgepack emit; the other checks say what is known without it",
         each_of=("binding",),
@@ -166,6 +168,7 @@ ROWS = (
         lambda pair: _config_faults(pair, "unimplemented", "unknown-key"),
         demand="No key of the drafter's config is unknown or set to a value that is not implemented.",
         title="the drafter's config asks for nothing that this package does not do",
+        fails="the drafter's config asks for what this package does not do",
         why="a key that changes the maths and is ignored gives another model without a word",
         remedy="use a drafter without the key; this tool refuses what it does not implement",
         needs=("config",),

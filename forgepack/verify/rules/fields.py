@@ -42,6 +42,7 @@ def _documents(pair: Pair) -> Iterator[tuple[str, Path, Any]]:
 @rule(
     "CTR090",
     title="every field of the pair's documents is judged",
+    fails="some fields of the pair's documents are not checked",
     why="what no rule judges is bound by its file's digest at most: it may say anything",
     remedy="nothing, if the file is its source's own; compare the named fields with it where they matter",
     severity="note",

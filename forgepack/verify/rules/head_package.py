@@ -62,6 +62,7 @@ def _stated_eps(pair: Pair) -> float:
 @rule(
     "HEAD021",
     title="the target's head package declares one entry point from x to logits, and nothing else",
+    fails="the target's head package does NOT declare one entry point from x to logits alone",
     why="an encoding, a mapped name or another entry point changes what the runtime feeds and reads",
     remedy="restore the head package from the target's release",
     depth="lineage",

@@ -54,6 +54,7 @@ def _entry_fault(wanted: Any, stated: Any) -> str:
 @rule(
     "PKG012",
     title="main.hash is the digest of the package's program",
+    fails="main.hash is NOT the digest of the package's program",
     why="the runtime does not check it: a flipped bit or an edited weight is loaded in silence",
     remedy="restore the package from its source, or emit it again",
     depth="hash",
@@ -177,6 +178,7 @@ def target_entries(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG014",
     title="every file of the package is the one that its sidecar was written for",
+    fails="files of the package are NOT those that its sidecar was written for",
     why="a sidecar beside another package vouches for weights that are not there",
     remedy="restore the package from its source, or emit it again",
     depth="hash",
@@ -272,6 +274,7 @@ def structure(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG022",
     title="no field of the sidecar was changed after the asset was written",
+    fails="fields of the sidecar were changed after the asset was written",
     why="the asset carries a digest of all fields that do not depend on it, those that nothing else proves included",
     remedy="restore the sidecar from the package's source, or emit it again",
     needs=("binding", "sidecar", "asset"),

@@ -136,6 +136,7 @@ def paired(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR052",
     title="forgepack.json binds this release.json and this package",
+    fails="forgepack.json does NOT bind this release.json and this package",
     why="release.json can be written again over changed files; the record then no longer fits",
     remedy=_BUNDLE,
     needs=("release", "record", "sidecar"),
@@ -192,6 +193,7 @@ def _digest_of(pair: Pair, name: str) -> str:
 @rule(
     "CTR056",
     title="the target's manifest names no folder of the machine that built it",
+    fails="the target's manifest names a folder of the machine that built it",
     why="an absolute path tells who built the release, and is of no use elsewhere",
     remedy="write the export's name alone into manifest.json before the pair is emitted",
     severity="warning",

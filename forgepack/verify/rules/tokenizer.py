@@ -23,6 +23,7 @@ _REMEDY = "restore tokenizer.json from the target's release"
 @rule(
     "TOK001",
     title="the tokenizer means what it meant when the pair was bound",
+    fails="the tokenizer does NOT mean what it meant when the pair was bound",
     why="a re-ordered vocabulary has the same size: every token's text, score and draft becomes another's",
     remedy=_REMEDY,
     depth="hash",
@@ -52,6 +53,7 @@ def _rewritten(pair: Pair) -> bool:
 @rule(
     "TOK002",
     title="tokenizer.json was not written again",
+    fails="tokenizer.json was written again",
     why="a library that saves it changes the bytes and not the meaning: legal, but no longer provable by file",
     remedy=_REMEDY,
     severity="warning",

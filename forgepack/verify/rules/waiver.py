@@ -20,6 +20,7 @@ def _place(waiver: Waiver, part: str) -> str:
 @rule(
     "CTR070",
     title="no waiver has expired",
+    fails="a waiver has expired",
     why="a waiver is a promise to mend until a day; past it, nobody has accepted the finding",
     remedy="mend the finding and remove the waiver, or have its owner renew it",
 )
@@ -34,6 +35,7 @@ def expired(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR071",
     title="every waiver meets a finding",
+    fails="a waiver meets no finding",
     why="a waiver without a finding is forgotten, or bound to one that has changed and was not looked at again",
     remedy="remove the waiver; where the finding has changed, judge it again and bind the waiver to its new digest",
     severity="warning",
