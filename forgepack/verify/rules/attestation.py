@@ -39,7 +39,7 @@ _SHARED: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "CTR060",
     title="the target is one that the package is attested for",
     fails="the package is NOT attested for this target",
-    why="a target that nobody has measured with this drafter may draft as well, or not at all: no shape tells",
+    why="a target that nobody has measured with this drafter may draft as well, or not at all: no shape shows it",
     remedy=_ATTEST,
     needs=("binding", "target_record", "manifest"),
     after=("CTR062", "CTR063", "CTR064", "CTR065", "CTR067"),
@@ -216,7 +216,7 @@ def of_this_target(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR068",
     title="the traces of an attestation's evidence say which target they were recorded with",
-    why="traces without an identity may hold another target's states, and the replay can't tell",
+    why="traces without an identity may hold another target's states, and the replay can't detect it",
     remedy="record the traces with their identity, and attest again",
     severity="warning",
     needs=("attestations",),
@@ -233,7 +233,7 @@ def bound_traces(pair: Pair) -> Iterator[Finding]:
     "CTR069",
     title="sidecar and manifest of an attested pair name one export",
     why="the pair is bound by the attestation's digests, but older release checks pair by these names and refuse it",
-    remedy="nothing, if no older check stands in the way",
+    remedy="nothing, if no older check refuses the pair",
     severity="note",
     needs=("attestations", "binding", "target_record", "manifest"),
 )

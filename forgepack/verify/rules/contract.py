@@ -169,7 +169,7 @@ ROWS = (
         demand="No key of the drafter's config is unknown or set to a value that is not implemented.",
         title="the drafter's config asks for nothing that this package does not do",
         fails="the drafter's config asks for what this package does not do",
-        why="a key that changes the maths and is ignored gives another model without a word",
+        why="a key that changes the maths and is ignored gives another model, and nothing reports it",
         remedy="use a drafter without the key; this tool refuses what it does not implement",
         needs=("config",),
     ),
@@ -184,7 +184,7 @@ ROWS = (
     reported_row(
         "CTR017",
         demand="The target's config, nested or not, holds the numbers that the pair shares.",
-        title="the target's config tells hidden size, vocabulary, layers and end tokens",
+        title="the target's config states hidden size, vocabulary, layers and end tokens",
         why="without these numbers nothing of the pair can be compared",
         remedy="restore the target's config.json",
         codes=("config-value",),

@@ -62,7 +62,7 @@ def zeros(pair: Pair) -> Iterator[Finding]:
     "PKG060",
     title="no value of the export's layers is NaN or infinite",
     fails="values of the export's layers are NaN or infinite",
-    why="one such value spreads over all that the layer computes, and no header tells it",
+    why="one such value spreads over all that the layer computes, and no header shows it",
     remedy=_EXPORT,
     depth="hash",
     needs=("export_files",),

@@ -158,7 +158,7 @@ def _is_model_config(pair: Pair) -> bool:
 
 @rule(
     "CTR083",
-    title="every file is judged by what it means",
+    title="every file is checked by what it means",
     fails="some files are bound by digest alone; their meaning is not checked",
     why="what is bound and not read is the file that was bound, and no more",
     remedy="nothing: these are the limits of what a verification can say",
@@ -175,7 +175,7 @@ def not_judged(pair: Pair) -> Iterator[Finding]:
     for reason, paths in sorted(groups.items()):
         few = len(paths) <= _SHOWN
         listed = ", ".join(paths) if few else f"{len(paths)} files, {paths[0]} to {paths[-1]}"
-        yield differing(listed, paths[0], expected="judged", found="not judged", message=reason)
+        yield differing(listed, paths[0], expected="checked", found="not checked", message=reason)
 
 
 def _all_files(pair: Pair) -> Iterator[str]:

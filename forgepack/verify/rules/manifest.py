@@ -92,7 +92,7 @@ def prefill(pair: Pair) -> Iterator[Finding]:
     "CTR091",
     title="the target's manifest is of the version that this tool was written against",
     why="fields of another version may mean something else; which versions there are is not known",
-    remedy="nothing, if the target is meant: each field that a rule knows is judged all the same",
+    remedy="nothing, if the target is meant: each field that a rule knows is checked all the same",
     severity="note",
     needs=("manifest",),
     after=("CTR086",),

@@ -72,7 +72,7 @@ def _weights(pair: Pair) -> Iterator[tuple[Path, Weight]]:
 @rule(
     "NUM003",
     title="the mask scale in the package is the profile's, derived again from its own weights",
-    why="the sidecar only tells the scale; the rows of layer 0's input norm apply it",
+    why="the sidecar only states the scale; the rows of layer 0's input norm apply it",
     remedy="emit the package again with the profile's mask scale",
     depth="lineage",
     needs=("roles",),

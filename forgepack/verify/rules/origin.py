@@ -85,8 +85,8 @@ def bound_recipe(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "SRC021",
-    title="DFLASH2_SOURCE.json tells the sources that the sidecar states",
-    why="it is what people and other tools read first; it must not tell another origin",
+    title="DFLASH2_SOURCE.json states the sources that the sidecar states",
+    why="it is what people and other tools read first; it must not state another origin",
     remedy="emit the package again",
     needs=("binding", "origin"),
     after=(

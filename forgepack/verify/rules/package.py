@@ -139,7 +139,7 @@ def closed_asset(pair: Pair) -> Iterator[Finding]:
     title="the target's build names no compiled package",
     fails="the target's build names a compiled package",
     why="the runtime loads a compiled package in place of the asset that was verified; nothing proves its content",
-    remedy="nothing, if the compiled packages are meant; their bytes are bound, what they compute is not judged",
+    remedy="nothing, if the compiled packages are meant; their bytes are bound, what they compute is not checked",
     severity="note",
     needs=("manifest", "build_tree"),
     since=2,

@@ -104,7 +104,7 @@ def special_files(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "PATH004",
-    title="no two names are one where case or Unicode form is not told apart",
+    title="no two names are one where case or Unicode form is ignored",
     fails="two names are one where case or Unicode form is ignored",
     why="on macOS and Windows one of the two files is lost at checkout or copy",
     remedy="rename or remove one of the two",

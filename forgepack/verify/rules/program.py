@@ -89,7 +89,7 @@ def _hash_fault(pair: Pair, files: AssetFiles) -> Iterator[Finding]:
 @rule(
     "PKG018",
     title="the program's entry points have the names, inputs and outputs that the geometry demands",
-    why="the sidecar only tells what the program should be; the runtime calls what it is",
+    why="the sidecar only states what the program should be; the runtime calls what it is",
     remedy="emit the package again",
     depth="lineage",
     needs=("program",),
@@ -209,7 +209,7 @@ def bound_files(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG015",
     title="asset and sidecar name each other",
-    why="a sidecar copied from another pair describes another package: the asset's own metadata tells",
+    why="a sidecar copied from another pair describes another package: the asset's own metadata shows it",
     remedy="put the package's own sidecar beside it, or emit it again",
     needs=("binding", "asset"),
     after=(
@@ -256,7 +256,7 @@ def size(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG021",
     title="the sidecar's digest of the program's structure is right",
-    why="it lets a reader without the emitter tell a re-wired program from the emitted one",
+    why="with it, a reader without the emitter detects a re-wired program",
     remedy="emit the package again",
     depth="lineage",
     needs=("binding", "program"),

@@ -130,7 +130,7 @@ def _demand_readable(pair: Pair, key: str) -> None:
 @rule(
     "SRC015",
     title="the calibration's traces say what they were recorded with",
-    why="traces without an identity may be of another target or drafter: nobody can tell",
+    why="traces without an identity may be of another target or drafter: nothing shows which",
     remedy="record traces with this project's tools",
     severity="note",
     needs=("quant_report",),

@@ -160,7 +160,7 @@ def _expected_record(pair: Pair, release: Release) -> dict[str, Any]:
 
 @rule(
     "CTR053",
-    title="SHA256SUMS tells the digests that release.json lists",
+    title="SHA256SUMS states the digests that release.json lists",
     why="sha256sum must check the same bytes",
     remedy=_BUNDLE,
     needs=("release",),
@@ -194,7 +194,7 @@ def _digest_of(pair: Pair, name: str) -> str:
     "CTR056",
     title="the target's manifest names no folder of the machine that built it",
     fails="the target's manifest names a folder of the machine that built it",
-    why="an absolute path tells who built the release, and is of no use elsewhere",
+    why="an absolute path reveals who built the release, and is of no use elsewhere",
     remedy="write the export's name alone into manifest.json before the pair is emitted",
     severity="warning",
     needs=("release", "manifest"),

@@ -178,10 +178,10 @@ ROWS = (
     row(
         "CTR008",
         lambda pair: must_state(pair, "profile", {"name": pair.profile.name, "sha256": pair.profile.digest}),
-        demand="Name and digest of the binding's profile are those of the judging profile.",
-        title="the package was made for the profile that judges",
+        demand="Name and digest of the binding's profile are those of the profile that it is checked by.",
+        title="the package was made for the profile that it is checked by",
         fails="the package was made for another profile",
-        why="a sidecar that names another profile was measured against other numbers; it never judges itself",
+        why="a sidecar that names another profile was measured against other numbers; it is never its own measure",
         remedy="name the package's profile by --profile, or emit the package for this one",
         needs=("binding",),
     ),

@@ -18,7 +18,7 @@ from forgepack.verify.policy.rule import rule
     "SRC001",
     title="nothing that is stated is known to be wrong or withdrawn",
     fails="a stated digest or commit is known to be wrong or withdrawn",
-    why="the donor's weights have the right names and shapes: only a digest tells them",
+    why="the donor's weights have the right names and shapes: only a digest tells them apart",
     remedy="fetch the pinned checkpoint, quantize and emit again",
 )
 def known_bad_stated(pair: Pair) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def known_bad_stated(pair: Pair) -> Iterator[Finding]:
     "SRC008",
     title="no file is known to be wrong or withdrawn",
     fails="a file is known to be wrong or withdrawn",
-    why="the donor's weights and withdrawn packages have the right names and shapes: only a digest tells them",
+    why="the donor's weights and withdrawn packages have the right names and shapes: only a digest tells them apart",
     remedy="fetch the pinned checkpoint; use a package that was not withdrawn",
     depth="hash",
     needs=("digests",),
