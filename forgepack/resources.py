@@ -29,6 +29,6 @@ def schema_path(name: str) -> Path:
     """Return the file of a schema; UsageError lists the names when there is none of that name."""
     if name not in schema_names():
         stem = name.removesuffix(".json").removesuffix(".schema")
-        hint = did_you_mean(stem, schema_names(), otherwise="forgepack schema --list tells the names")
+        hint = did_you_mean(stem, schema_names(), otherwise="forgepack schema --list prints the names")
         raise UsageError("no such schema", found=name, expected=", ".join(schema_names()), hint=hint)
     return data_folder("schemas") / f"{name}.schema.json"

@@ -78,7 +78,7 @@ def read_checkpoint(root: Path, profile: Profile, *, hashed: bool = False) -> Ch
     With ``hashed`` every byte is compared with the lock, as a command that builds must do once.
     """
     if not root.is_dir():
-        raise UsageError("no such checkpoint folder", where=str(root), hint="forgepack fetch --out brings one")
+        raise UsageError("no such checkpoint folder", where=str(root), hint="forgepack fetch --out downloads one")
     lock = require_locked(root, profile, hashed=hashed)
     config, weights = read_checkpoint_files(root, profile.geometry)
     return Checkpoint(root=root, config=config, weights=weights, lock=lock)

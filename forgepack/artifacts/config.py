@@ -57,7 +57,7 @@ INERT: Mapping[str, str] = {
     "pad_token_id": "nothing is padded with tokens",
     "initializer_range": "training alone draws weights",
     "max_position_embeddings": "rotary angles are computed by position, not looked up",
-    "max_window_layers": "read only where layer_types is not stated; then it is judged with layer_types",
+    "max_window_layers": "read only where layer_types is not stated; then it is checked with layer_types",
     "transformers_version": "names the library that saved the file",
     "use_cache": "the host owns the ring",
     "_name_or_path": "names the folder that the file was saved from",

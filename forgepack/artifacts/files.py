@@ -72,7 +72,7 @@ def read_error(err: OSError, where: str) -> MissingError | UnreadableError | Cor
     if err.errno == errno.ELOOP:
         return CorruptError("a loop of symbolic links", where=where, code="link-loop")
     if err.errno == errno.EISDIR:
-        return CorruptError("a folder stands where a file must be", where=where, code="not-regular")
+        return CorruptError("a folder is where a file must be", where=where, code="not-regular")
     if err.errno == errno.ENXIO:
         return CorruptError("not a regular file", where=where, expected="a regular file", code="not-regular")
     return UnreadableError("the file can't be read", where=where, found=err.strerror, code="unreadable")

@@ -121,7 +121,7 @@ def read_lock(root: Path) -> CheckpointLock:
         data = read_bounded(path)
     except MissingError as err:
         raise MissingError(
-            "the checkpoint folder has no lock: it was not fetched, or its fetch did not end",
+            "the checkpoint folder has no lock: it was not fetched, or its fetch did not finish",
             where=str(path),
             hint="run forgepack fetch --out on the folder, or forgepack fetch --adopt for one obtained otherwise",
             code="lock-missing",

@@ -150,6 +150,6 @@ def refuse_differences(root: Path, differences: tuple[Difference, ...]) -> None:
         f"{len(differences)} file(s) are not what {LOCK_NAME} says",
         where=str(root),
         found=listed + more,
-        hint="forgepack fetch --out on the folder brings missing files; with --force it replaces wrong ones",
+        hint="forgepack fetch --out on the folder downloads missing files; with --force it replaces wrong ones",
         code="lock-differs",
     )

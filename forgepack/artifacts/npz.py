@@ -204,7 +204,7 @@ def read_npy_header(handle: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]
     """
     start = handle.read(len(_NPY_MAGIC) + 2)
     if not start.startswith(_NPY_MAGIC) or len(start) < len(_NPY_MAGIC) + 2:
-        raise ValueError(f"no version-1 array: first bytes {start[:8].hex()}")
+        raise ValueError(f"not a version-1 array: first bytes {start[:8].hex()}")
     length = int.from_bytes(start[-2:], "little")
     text = handle.read(min(length, _MAX_NPY_HEADER))
     match = _NPY_HEADER.fullmatch(text)

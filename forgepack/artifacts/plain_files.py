@@ -62,7 +62,7 @@ def _plain_faults(path: Path) -> Iterator[ForgepackError]:
         yield from _array_faults(path, size)
     elif not any(head):
         yield CorruptError(
-            "the file starts with zeros alone",
+            "the file starts with nothing but zeros",
             where=str(path),
             expected=expected,
             found=f"{len(head)} bytes of zeros",

@@ -67,7 +67,7 @@ def read_quant(root: Path, geometry: Geometry, *, content: bool = True) -> Quant
         if entry.path not in (QUANT_FILE, REPORT_FILE) or entry.kind != "file":
             where = f"{root}: {entry.path!r}"
             raise CorruptError(
-                "a QUANT folder holds two files alone",
+                "a QUANT folder holds exactly two files",
                 where=where,
                 expected=f"{QUANT_FILE} and {REPORT_FILE}",
                 hint="name the folder that forgepack quantize wrote",

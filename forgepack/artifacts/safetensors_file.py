@@ -215,7 +215,7 @@ def _metadata(path: Path, raw: Any) -> tuple[dict[str, str], list[ForgepackError
 def _parse_entry(path: Path, name: str, entry: Any, start: int) -> TensorInfo:
     where = f"{path}: {name!r}"
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise CorruptError("a tensor needs dtype, shape and data_offsets alone", where=where, code="header")
+        raise CorruptError("a tensor needs dtype, shape and data_offsets, nothing else", where=where, code="header")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if dtype not in BITS if isinstance(dtype, str) else True:
         raise CorruptError("an unknown dtype", where=where, found=repr(dtype)[:80], code="dtype")

@@ -112,7 +112,7 @@ def _unsafe_part(part: str) -> str | None:
 
 
 def collisions(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Return pairs of distinct paths that are one file where case or Unicode form is not told apart."""
+    """Return pairs of distinct paths that are one file where case or Unicode form is ignored."""
     first: dict[str, str] = {}
     pairs = []
     for path in sorted(paths):

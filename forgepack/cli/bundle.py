@@ -86,7 +86,7 @@ def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
             listener=lambda now: progress.advance(now.step, now.done, now.total, now.path),
         )
     for path in result.left_behind:
-        console.say(f"note: left behind, not a file of a release's model: {path}")
+        console.say(f"note: left out, not a file of a release's model: {path}")
     for check in result.report.failed("warning"):
         console.say(f"warning: {check.id}: {check.violation} ({check.findings[0].where})")
     if as_json:

@@ -139,7 +139,7 @@ def profile_option(command: F) -> F:
         show_default=True,
         metavar="NAME",
         shell_complete=offer(profile_names),
-        help="Profile that judges: a shipped name or a path ending in .json.",
+        help="Profile to check by: a shipped name or a path ending in .json.",
     )(command)
 
 

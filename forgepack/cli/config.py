@@ -68,7 +68,7 @@ def load_config(named: Path | None, commands: Iterable[str], find_command: FindC
         return Config(path=None)
     table = _table(path)
     if table is None:
-        raise UsageError("the file says nothing of forgepack", where=str(path), expected="[tool.forgepack]")
+        raise UsageError("the file has no settings of forgepack", where=str(path), expected="[tool.forgepack]")
     return _Reader(path, list(commands), find_command).read(table)
 
 
@@ -159,7 +159,7 @@ class _Reader:
             where=f"{self.path}: {key}",
             expected=f"at most {', '.join(sorted(may))}",
             found=repr(value)[:80],
-            hint=f"take the key out, and give --{name} to forgepack {command}",
+            hint=f"remove the key, and give --{name} to forgepack {command}",
         )
 
     def _other_value(self, command: str, name: str, key: str, *, value: Any, allowed: Values) -> UsageError:
@@ -204,11 +204,11 @@ def refuse_weaker(config: Config, commands: Iterable[str], find_command: FindCom
             if not keeps(value, stated):
                 variable = variables_of(name, option)[0]
                 raise UsageError(
-                    f"a variable takes back what the configuration demands of --{key}",
+                    f"a variable weakens what the configuration demands of --{key}",
                     where=variable,
                     expected=f"{stated}, as {config.path}: {config.keys[name][option.name or '']} says",
                     found=str(found)[:80],
-                    hint=f"unset {variable}; the command line alone may ask for less",
+                    hint=f"unset {variable}; only the command line may ask for less",
                 )
 
 

@@ -21,7 +21,7 @@ _PATH = click.Path(path_type=Path)
     "profile_name",
     metavar="NAME",
     shell_complete=offer(profile_names),
-    help="Profile whose rules judge two drafters: by default the shipped one that A names.",
+    help="Profile to compare two drafters by; default: the shipped one that A names.",
 )
 @json_option
 @click.pass_context

@@ -41,7 +41,7 @@ _FOLDER = click.Path(path_type=Path)
 @profile_option
 @force_option()
 @click.option("--allow-links", is_flag=True, help="Follow symbolic links to files, as in a hub cache.")
-@click.option("--dry-run", is_flag=True, help="Judge the inputs, say what would be written, write nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the inputs, say what would be written, write nothing.")
 @json_option
 @click.pass_context
 def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:

@@ -47,7 +47,7 @@ def fetch(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options:
     is complete when it holds checkpoint.lock.json; run again, the command compares every byte and downloads nothing.
 
     A branch, tag or short hash is refused. A commit other than the profile's is taken when --revision names it, but
-    every command that judges by this profile will refuse the result.
+    every command that checks by this profile will refuse the result.
 
     The token comes from HF_TOKEN or from `hf auth login`; HF_ENDPOINT and the usual proxy variables are honoured.
     """
@@ -116,7 +116,7 @@ def report_lines(report: FetchReport) -> list[str]:
     ]
     if report.lock is None:
         free = "" if report.free is None else f", {report.free:,} bytes free"
-        lines.append(f"dry run: {report.needed:,} bytes to bring{free}; nothing was written")
+        lines.append(f"dry run: {report.needed:,} bytes to download{free}; nothing was written")
     else:
         lines.append(f"{report.repo} @ {report.commit} in {escape(str(report.root))}, lock {report.lock.digest}")
     return lines

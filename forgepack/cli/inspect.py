@@ -16,7 +16,7 @@ from forgepack.profile import load_profile
 @click.option("--profile", "profile_name", metavar="NAME", help="A profile to know beside those that ship.")
 @json_option
 def inspect(*, path: Path, deep: bool, profile_name: str | None, as_json: bool) -> int:
-    """Tell what PATH is, and its identity: any file or folder, of this tool or not.
+    """Identify PATH, any file or folder, of this tool or not: its kind, digests and faults.
 
     Checkpoint, QUANT, drafter package, asset, target and its parts, traces, sidecar, lock, reports, Core ML packages,
     safetensors and NumPy files, Git LFS pointers. Exit code 1 when something is wrong with what is there.

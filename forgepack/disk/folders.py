@@ -65,7 +65,7 @@ def locked_work(out: Path, *, force: bool, inputs: Inputs | None = None, needed:
 def _check_work(work: Path) -> None:
     """Raise UsageError where another tool's folder has the work folder's name."""
     if work.is_dir() and not work.is_symlink() and any(work.iterdir()) and not (work / LOCK).is_file():
-        what = "a folder that is not forgepack's stands where the work folder must be"
+        what = "a folder that is not forgepack's is where the work folder must be"
         raise UsageError(what, where=str(work), hint="move it away, or name another output")
 
 
@@ -172,7 +172,7 @@ def _remove_old(old: Path, out: Path) -> None:
             "the folder that was replaced holds what forgepack did not write",
             where=str(aside),
             found=err.found,
-            hint=f"the new output stands at {out}; move {aside} away",
+            hint=f"the new output is at {out}; move {aside} away",
             code="foreign",
         ) from err
     old.rename(gone)

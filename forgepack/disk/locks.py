@@ -54,7 +54,7 @@ def _make(folder: Path) -> None:
         folder.mkdir()
     if not stat.S_ISDIR(folder.lstat().st_mode):
         raise OutputError(
-            "a link or a file stands where the work folder must be",
+            "a link or a file is where the work folder must be",
             where=str(folder),
             hint="look at what it is, move it away, then run the same command again",
             code="not-writable",

@@ -135,7 +135,7 @@ def _look_into(folder: Path, *, exact: bool = False) -> Contents:
     try:
         return look_into(folder, exact=exact)
     except InputError as err:
-        what = "the folder that would be replaced can't be looked into"
+        what = "the folder that would be replaced can't be read"
         raise OutputError(what, where=err.where, found=err.found or err.what, code="not-writable") from err
 
 
@@ -246,7 +246,7 @@ def _check_kind(out: Path) -> None:
         found = f"a link to {out.readlink()}"
         raise UsageError("the output is a link", where=str(out), found=found, hint="name the folder that it leads to")
     if out.exists() and not out.is_dir():
-        raise UsageError("a file stands where the output folder must be", where=str(out), hint="name another folder")
+        raise UsageError("a file is where the output folder must be", where=str(out), hint="name another folder")
 
 
 def _refused(

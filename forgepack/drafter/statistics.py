@@ -51,7 +51,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Accepted drafts a block, 0..B-1. ``standard_error`` is a bootstrap over sequences: blocks of one are alike.
+    """Accepted drafts per block, 0..B-1. ``standard_error`` is a bootstrap over sequences: blocks of one are alike.
 
     ``at_least[i]`` is P(m >= i+1), ``histogram[m]`` the number of blocks that accept exactly m. Tokens per target
     call = mean + 1; draft acceptance = mean / (B-1).

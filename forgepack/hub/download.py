@@ -114,7 +114,7 @@ def make_report(
     if job.commit != job.profile.hub.commit:
         notes.append(
             f"{job.commit} is not the commit that the profile {job.profile.name} pins "
-            f"({job.profile.hub.commit}): every command that judges by this profile will refuse the checkpoint"
+            f"({job.profile.hub.commit}): every command that checks by this profile will refuse the checkpoint"
         )
     if adopted:
         notes.append("adopted: the bytes are recorded, but were not compared with the hub's record of the commit")

@@ -133,7 +133,7 @@ def _look(out: Path, file: HubFile, effects: Effects) -> tuple[str | None, str |
             return None, None
         raise error from err
     if stat.S_ISDIR(status.st_mode):
-        raise OutputError("a folder stands where a file must be", where=str(path), code="not-writable")
+        raise OutputError("a folder is where a file must be", where=str(path), code="not-writable")
     if not stat.S_ISREG(status.st_mode):
         return None, "expected a regular file, found a link or special file"
     if status.st_size != file.size:

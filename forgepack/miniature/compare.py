@@ -24,7 +24,7 @@ REFERENCE = "unquantized"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One variant's acceptance (accepted drafts a block) and its agreement with the unquantized drafter, 0..1."""
+    """One variant's acceptance (accepted drafts per block) and its agreement with the unquantized drafter, 0..1."""
 
     acceptance: Acceptance
     agreement: float

@@ -221,7 +221,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
         areas=("HEAD",),
         spoil=_stale_head,
     ),
-    Sabotage(name="taps_permuted", story="two taps stand in the other order", areas=("TAP",), spoil=_taps_permuted),
+    Sabotage(name="taps_permuted", story="two taps are in the other order", areas=("TAP",), spoil=_taps_permuted),
     Sabotage(name="taps_shifted", story="every tap is one layer later", areas=("TAP",), spoil=_taps_shifted),
     Sabotage(
         name="target_taps_reversed",

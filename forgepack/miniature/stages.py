@@ -110,7 +110,7 @@ def replay_stage(scene: Scene, findings: Findings, note: Callable[[str], None]) 
     findings.variants = compare_variants(scene)
     good, stale = findings.variants["lut4_gptq"], findings.variants["stale_head"]
     return (
-        f"GPTQ accepts {good.acceptance.mean:.2f} of {scene.profile.geometry.block - 1} drafts a block; "
+        f"GPTQ accepts {good.acceptance.mean:.2f} of {scene.profile.geometry.block - 1} drafts per block; "
         f"with a stale head {stale.acceptance.mean:.2f}"
     )
 

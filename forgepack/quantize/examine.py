@@ -81,7 +81,7 @@ def _repeated(traces: TraceSet, number: int, found: str) -> IdentityError:
         where=f"{traces.path}: sequence {number}",
         expected="sequences that all differ",
         found=found,
-        hint="leave one of them out: it would count twice, and judge itself where one of the two is held out",
+        hint="leave one of them out: it would count twice, and evaluate itself where one of the two is held out",
         code="traces-overlap",
     )
 

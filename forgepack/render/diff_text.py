@@ -21,7 +21,7 @@ def diff_lines(found: Diff, *, verbose: bool = False) -> list[str]:
         shown = differences if verbose else differences[:SHOWN]
         lines += [line for one in shown for line in _lines(one)]
         if len(differences) > len(shown):
-            lines.append(f"  and {len(differences) - len(shown)} more: -v tells all")
+            lines.append(f"  and {len(differences) - len(shown)} more: -v lists all")
     return [*lines, _summary(found)]
 
 

@@ -20,7 +20,7 @@ def inspect_lines(found: Inspection) -> list[str]:
     told = [f"  {escape_line(name):<{wide}}  {_shown(value)}" for name, value in rows]
     lines += told[:_LINES]
     if len(told) > _LINES:
-        lines.append(f"  and {len(told) - _LINES} more: --json tells all")
+        lines.append(f"  and {len(told) - _LINES} more: --json lists all")
     return [*lines, *_faults(found)]
 
 

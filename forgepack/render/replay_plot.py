@@ -91,7 +91,8 @@ def _histogram(canvas: Canvas, corner: tuple[float, float], drafters: Sequence[J
 def _accepted(canvas: Canvas, corner: tuple[float, float], report: Json) -> None:
     drafts = _drafts(report)
     ticks = [(n, str(n)) for n in range(0, drafts + 1, max(1, drafts // 7))]
-    _along(canvas, corner, report, ("accepted", "accepted drafts a block, by context position", (0.0, drafts), ticks))
+    title = "accepted drafts per block, by context position"
+    _along(canvas, corner, report, ("accepted", title, (0.0, drafts), ticks))
 
 
 def _agreement(canvas: Canvas, corner: tuple[float, float], report: Json) -> None:
@@ -105,7 +106,7 @@ def _agreement(canvas: Canvas, corner: tuple[float, float], report: Json) -> Non
     panel = _panel(canvas, corner, (-0.5, len(rows) - 0.5), (0.0, drafts))
     step = max(1, len(rows) // 12)
     panel.frame(
-        "accepted drafts a block, by sequence",
+        "accepted drafts per block, by sequence",
         ticks_x=[(n, str(n)) for n in range(0, len(rows), step)],
         ticks_y=[(n, str(n)) for n in range(drafts + 1)],
     )

@@ -67,8 +67,8 @@ def _drafters(report: Json) -> Iterator[str]:
         scale = "" if one["deployed_mask_scale"] else f" at mask scale {one['mask_scale']:g}"
         yield f"{letter(place)}  {one['kind']} {escape_line(one['path'])}{scale}"
         yield (
-            f"   accepted {accepted['mean']:.3f}{interval_text(accepted)} of {drafts} a block, "
-            f"{accepted['tokens_per_call']:.3f} tokens a call, {accepted['blocks']} blocks"
+            f"   accepted {accepted['mean']:.3f}{interval_text(accepted)} of {drafts} per block, "
+            f"{accepted['tokens_per_call']:.3f} tokens per call, {accepted['blocks']} blocks"
         )
         yield from _doubts(one, report)
         if "agreement" in one:

@@ -51,7 +51,7 @@ class RefusedInputsError(IdentityError):
     def __init__(self, report: Report) -> None:
         report = _of_profile(report)
         refusing = [check.id for check in report.checks if report.refuses(check) and check.cause is None]
-        what = f"the inputs are refused by {', '.join(refusing)}" if refusing else "the inputs can't be judged"
+        what = f"the inputs are refused by {', '.join(refusing)}" if refusing else "the inputs can't be checked"
         super().__init__(what, code="emit-inputs")
         self.report = report
 

@@ -180,6 +180,7 @@ def _unknown(one: Rule, reason: str, *, required: bool, cause: str | None = None
     return Check(
         id=one.id,
         title=one.title,
+        fails=one.fails,
         severity=one.severity,
         depth=one.depth,
         status="not-evaluated",

@@ -267,7 +267,7 @@ def test_exit_codes(pair: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
     capfd.readouterr()
     assert run(["diff", str(pair / "gptq"), str(pair / "rtn")]) == 1
     lines = capfd.readouterr().out.splitlines()
-    assert any("more: -v tells all" in line for line in lines)
+    assert any("more: -v lists all" in line for line in lines)
     assert " differences: " in lines[-1]
 
 

@@ -67,7 +67,7 @@ def told(capsys: pytest.CaptureFixture[str], line: str) -> tuple[int, list[str]]
         ("verify x --profile none.json", 2, "the profile can't be read", "forgepack verify --help shows"),
         ("schema sidcar", 2, "no such schema", "did you mean sidecar?"),
         ("schema report.schema.json", 2, "no such schema", "did you mean report?"),
-        ("schema zzz", 2, "no such schema", "forgepack schema --list tells the names"),
+        ("schema zzz", 2, "no such schema", "forgepack schema --list prints the names"),
         ("explain HAED003", 2, "no such rule", "did you mean HEAD003?"),
         ("inspect nowhere", 2, "no such file or folder", "forgepack inspect --help shows"),
         ("fetch --profile mini", 2, "name the folder for the checkpoint", "add --out DIR"),

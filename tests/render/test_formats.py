@@ -162,7 +162,7 @@ def test_text_groups_by_cause() -> None:
     """What follows from a root cause stands below it, and a long list is cut and counted."""
     lines = render_report(make_report("x", failures=False), "text").decode().splitlines()
     assert "FAIL, 1 rule not selected  profile x, depth header" == lines[0]
-    assert "LIC001 error, 1 waived and 1 known: not so: a" in lines
+    assert "LIC001 error, 1 waived and 1 known: does not hold: a" in lines
     assert "baseline x (another drafter): 2 known, 1 gone" in lines
     assert "  … and 25 more of this kind" in lines
     assert any(line.startswith("  follows: PATH006") for line in lines)

@@ -98,8 +98,8 @@ def test_what_is_not_judged_is_named(mini: LeafStage) -> None:
     check = mini.check("CTR090")
     told = {finding.where: finding.found for finding in check.findings}
     assert ("fail", "note") == (check.status, check.severity)
-    assert "not judged: chunks[].numerics, kv_cache" == told["coreai/manifest.json"]
-    names = told["model/config.json"].removeprefix("not judged: ").split(", ")
+    assert "not checked: chunks[].numerics, kv_cache" == told["coreai/manifest.json"]
+    names = told["model/config.json"].removeprefix("not checked: ").split(", ")
     assert {"tie_word_embeddings", "text_config.rope_parameters", "text_config.head_dim"} <= set(names)
     expected = {
         (leaf.document, path_of(leaf.keys))
@@ -112,7 +112,7 @@ def test_what_is_not_judged_is_named(mini: LeafStage) -> None:
 
 
 def _named(told: dict[str, str], document: str) -> list[str]:
-    return told[document].removeprefix("not judged: ").split(", ")
+    return told[document].removeprefix("not checked: ").split(", ")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_an_unknown_field_is_named(tiny: LeafStage, file: str, document: str) ->
         told = {finding.where: finding.found for finding in tiny.check("CTR090", path).findings}
     finally:
         path.write_bytes(kept)
-    assert "not judged: brand_new" == told[document]
+    assert "not checked: brand_new" == told[document]
 
 
 def test_a_foreign_upstream_record_is_named_as_a_whole(tiny: LeafStage) -> None:
@@ -143,7 +143,7 @@ def test_a_foreign_upstream_record_is_named_as_a_whole(tiny: LeafStage) -> None:
         for value, named in (({"repo": "x", "files": [1]}, "files, repo"), ([1], "the whole")):
             path.write_text(json.dumps(value))
             told = {finding.where: finding.found for finding in tiny.check("CTR090", path).findings}
-            assert f"not judged: {named}" == told["bundle/QWEN_SOURCE.json"]
+            assert f"not checked: {named}" == told["bundle/QWEN_SOURCE.json"]
             assert "pass" == tiny.check("CTR092", path).status
         path.write_text(json.dumps({**json.loads(kept), "upstream": {"id": "other/model"}}))
         assert "fail" == tiny.check("CTR092", path).status
@@ -173,4 +173,4 @@ def test_a_pair_without_a_release_names_them_too(tiny: LeafStage) -> None:
         check = next(one for one in verify(pair).checks if one.id == "CTR090")
     finally:
         path.write_bytes(kept)
-    assert ["not judged: gdn_j"] == [finding.found for finding in check.findings]
+    assert ["not checked: gdn_j"] == [finding.found for finding in check.findings]

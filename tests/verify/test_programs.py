@@ -94,7 +94,7 @@ def test_another_gain_is_refused_and_a_missing_source_is_told(pair: Path) -> Non
     assert ["HEAD022"] == roots(report), explain_all(report)
     assert "channel 3: 1.25" in told(report, "HEAD022")
     (pair / LAST_LAYER).write_bytes(b"another")
-    assert "not judged" in told(verified(pair, "lineage"), "HEAD023")
+    assert "not checked" in told(verified(pair, "lineage"), "HEAD023")
 
 
 @pytest.mark.parametrize(("weight", "status"), [(0.0, "pass"), (1.0, "fail")])

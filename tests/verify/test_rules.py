@@ -44,6 +44,14 @@ def test_every_rule_says_all_that_it_must() -> None:
     assert len({one.title for one in rules}) == len(rules)
 
 
+def test_failures_say_what_is_wrong() -> None:
+    """A title that denies something has a text of its own for its failure: "does not hold: no ..." is a riddle."""
+    for one in all_rules():
+        assert one.fails != one.title
+        assert not one.fails.endswith(".")
+        assert one.fails or not re.search(r"\b(no|not|nothing|neither)\b", one.title), one.id
+
+
 def test_needs_name_inputs(base: Path) -> None:
     """Every input that a rule names is one of the pair, readable at the rule's depth."""
     pair = OpenPair(find_sources(base / "drafter", base / "target"), tiny_profile(), Depth.HEADER)

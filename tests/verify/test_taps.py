@@ -29,7 +29,7 @@ CASES = [
     Case(name="shifted down", change=_config([0, 2, 5]), roots=("TAP003",), says=("exactly -1",)),
     Case(name="permuted", change=_config([3, 1, 6]), roots=("TAP004",), says=("in the order [1, 0, 2]",)),
     Case(name="reversed", change=_config([6, 3, 1]), roots=("TAP004",), says=("reversed",)),
-    Case(name="duplicate", change=_config([3, 3, 6]), roots=("TAP005",), says=("id 3 stands there twice",)),
+    Case(name="duplicate", change=_config([3, 3, 6]), roots=("TAP005",), says=("id 3 is listed twice",)),
     Case(name="negative", change=_config([-2, 3, 6]), roots=("TAP006",), says=("-2 is negative",)),
     Case(name="out of range", change=_config([1, 3, 8]), roots=("TAP007",), says=("at least 9",)),
     Case(name="last one lost", change=_config([1, 3]), roots=("TAP008",), says=("2 ids where 3",)),

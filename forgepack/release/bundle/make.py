@@ -251,6 +251,6 @@ def refusal(report: Report, inputs: BundleInputs) -> ForgepackError:
         "target and drafter do not make a release",
         where=str(inputs.drafter),
         found="; ".join(lines),
-        hint="forgepack verify DRAFTER --target DIR tells each fault and its cure",
+        hint="forgepack verify DRAFTER --target DIR lists each fault and its remedy",
         code="bundle-refused",
     )

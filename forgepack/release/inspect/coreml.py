@@ -40,7 +40,7 @@ def describe_coreml(notes: Notes) -> None:
     sources: dict[str, Mapping[str, object]] = {"its metadata": found.metadata}
     sources |= _sidecar(notes)
     told = told_method({**sources, "its name": {"name": notes.path.name}})
-    notes.facts["method"] = "not told" if told is None else f"{told[0]}, by {told[1]}"
+    notes.facts["method"] = "not stated" if told is None else f"{told[0]}, by {told[1]}"
     if found.metadata:
         notes.facts["metadata"] = ", ".join(f"{key}: {value}" for key, value in found.metadata.items())[:400]
 

@@ -240,7 +240,7 @@ def describe_bundle(notes: Notes) -> None:
 
 def describe_folder(notes: Notes) -> None:
     """Tell what is in a folder of no known kind."""
-    notes.title = "a folder of no kind that this tool knows"
+    notes.title = "a folder of unknown kind"
     files = list(_files(notes.path))
     notes.facts["files"] = f"{len(files)}, {sum(entry.size for entry in files)} bytes"
     notes.facts["first"] = ", ".join(entry.path for entry in files[:6])

@@ -189,7 +189,7 @@ _DESCRIBERS: dict[str, Callable[[Notes, Json], None]] = {
     "mlpackage-manifest": _plain("a Core ML package's manifest", root="rootModelIdentifier"),
     "safetensors-index": _plain("an index over several safetensors files", metadata="metadata"),
     "model-config": _plain("a model's config.json", model_type="model_type", architectures="architectures"),
-    "json": _plain("a JSON file of no kind that this tool knows"),
+    "json": _plain("a JSON file of unknown kind"),
 }
 JSON_KINDS = frozenset(_DESCRIBERS)
 # The most bytes that the reader of a kind takes: what verify refuses to read, inspect must not call good.
@@ -211,7 +211,7 @@ def describe_json(kind: str, notes: Notes) -> None:
     if isinstance(raw, dict):
         _DESCRIBERS[kind](notes, raw)
         return
-    notes.title = "a JSON file of no kind that this tool knows"
+    notes.title = "a JSON file of unknown kind"
     notes.facts["value"] = f"a list of {len(raw)}" if isinstance(raw, list) else type(raw).__name__
 
 

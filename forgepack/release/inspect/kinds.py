@@ -34,7 +34,7 @@ _TITLES = {
     "program": "a Core AI program (MLIR bytecode)",
     "toml": "a TOML file",
     "text": "a text file",
-    "unknown": "a file of no kind that this tool knows",
+    "unknown": "a file of unknown kind",
 }
 
 
@@ -80,7 +80,7 @@ def _describe_empty(notes: Notes) -> None:
 
 
 def _describe_special(notes: Notes) -> None:
-    notes.title = "no regular file: a device, socket or pipe"
+    notes.title = "not a regular file: a device, socket or pipe"
     notes.fault(CorruptError("not a regular file", where=str(notes.path), code="not-regular"))
 
 

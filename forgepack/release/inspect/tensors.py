@@ -175,7 +175,7 @@ def _trace_facts(notes: Notes, traces: TraceSet) -> None:
     if beyond := sum(s.beyond for s in traces.sequences):
         notes.facts["rows beyond the tokens"] = f"{beyond}, which nothing uses"
     if accepted.size:
-        notes.facts["recorded acceptance"] = f"{accepted.mean():.3f} of {traces.geometry.block - 1} a block"
+        notes.facts["recorded acceptance"] = f"{accepted.mean():.3f} of {traces.geometry.block - 1} per block"
     notes.facts["bound"] = "no: nothing says what they were recorded with"
     if traces.identity is not None:
         _identity_facts(notes, traces.identity)

@@ -80,7 +80,7 @@ def _describe_ids(kind: Kind, ids: list[int], expected: Sequence[int], layers: i
         return f"id {max(ids)} is not below {layers} layers: it needs a target of at least {max(ids) + 1}"
     if kind == "duplicate":
         twice = next(n for n in ids if ids.count(n) > 1)
-        return f"id {twice} stands there twice"
+        return f"id {twice} is listed twice"
     if kind == "count":
         return f"{len(ids)} ids where {len(expected)} are demanded"
     place = next((n for n, (f, e) in enumerate(zip(ids, expected, strict=False)) if f != e), 0)

@@ -132,6 +132,7 @@ class Check:
     more: tuple[str, ...] = ()
     waivable: bool = False
     selected: bool = True
+    fails: str = ""
 
     @property
     def area(self) -> str:
@@ -140,8 +141,8 @@ class Check:
 
     @property
     def violation(self) -> str:
-        """What a failed check says: its title states what holds elsewhere."""
-        return f"not so: {self.title}"
+        """What is wrong where the check failed: the rule's own text, else that its title does not hold."""
+        return self.fails or f"does not hold: {self.title}"
 
     @property
     def counting(self) -> int:

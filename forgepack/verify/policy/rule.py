@@ -43,6 +43,8 @@ CheckFunction = Callable[[Any], Iterator[Finding]]
 class Rule:
     """One rule: what it demands, how much it weighs, what it reads, and how its faults are mended.
 
+    ``title`` states what holds, ``fails`` what is wrong where it does not: the headline of a failure. Without a text
+    of its own a rule says "does not hold:" and its title; one whose title denies something needs its own.
     ``demand`` is the docstring of its function: the sentence that holds when it passes. ``needs`` names the inputs
     without which it says nothing; ``each_of`` those that it judges one by one, so that it passes only if each could
     be read. ``codes`` are the readers' error codes that it reports; ``after`` names rules, by id or by the start of
@@ -54,6 +56,7 @@ class Rule:
 
     id: str
     title: str
+    fails: str
     demand: str
     severity: Severity
     depth: Depth
@@ -91,6 +94,7 @@ class Properties(TypedDict, total=False):
     title: Required[str]
     why: Required[str]
     remedy: Required[str]
+    fails: str
     severity: Severity
     depth: Literal["header", "hash", "lineage", "run"]
     needs: tuple[str, ...]
@@ -119,6 +123,7 @@ def row(ident: str, check: CheckFunction, *, demand: str, **given: Unpack[Proper
         demand=demand,
         check=check,
         title=given["title"],
+        fails=given.get("fails", ""),
         why=given["why"],
         remedy=given["remedy"],
         severity=severity,

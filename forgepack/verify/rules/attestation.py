@@ -39,7 +39,8 @@ _SHARED: dict[str, tuple[str | None, tuple[str, ...]]] = {
 @rule(
     "CTR060",
     title="the target is one that the package is attested for",
-    why="a target that nobody has measured with this drafter may draft as well, or not at all: no shape tells",
+    fails="the package is NOT attested for this target",
+    why="a target that nobody has measured with this drafter may draft as well, or not at all: no shape shows it",
     remedy=_ATTEST,
     needs=("binding", "target_record", "manifest"),
     after=("CTR062", "CTR063", "CTR064", "CTR065", "CTR067"),
@@ -53,6 +54,7 @@ def attested_by_name(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR061",
     title="a target of an attested name is the attested one",
+    fails="the target has an attested name and is NOT the attested target",
     why="a name is kept when a layer, a head or a config is built again: then it is another target",
     remedy=_ATTEST,
     needs=("binding", "target_record", "manifest"),
@@ -215,7 +217,7 @@ def of_this_target(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR068",
     title="the traces of an attestation's evidence say which target they were recorded with",
-    why="traces without an identity may hold another target's states, and the replay can't tell",
+    why="traces without an identity may hold another target's states, and the replay can't detect it",
     remedy="record the traces with their identity, and attest again",
     severity="warning",
     needs=("attestations",),
@@ -232,7 +234,7 @@ def bound_traces(pair: Pair) -> Iterator[Finding]:
     "CTR069",
     title="sidecar and manifest of an attested pair name one export",
     why="the pair is bound by the attestation's digests, but older release checks pair by these names and refuse it",
-    remedy="nothing, if no older check stands in the way",
+    remedy="nothing, if no older check refuses the pair",
     severity="note",
     needs=("attestations", "binding", "target_record", "manifest"),
 )
@@ -249,6 +251,7 @@ ROWS = (
         "CTR062",
         demand="The attestation is valid under its schema, and its own digest is that of its content.",
         title="each given attestation follows its schema and was not edited",
+        fails="an attestation does NOT follow its schema, or was edited",
         why="an attestation is a statement about digests: a changed one states what nobody has measured",
         remedy=_AGAIN,
         each_of=("attestations",),

@@ -40,6 +40,7 @@ def constants_found(pair: Pair) -> Iterator[Finding]:
 @rule(
     "WGT011",
     title="every constant of the program is the one that the sidecar records",
+    fails="constants of the program are NOT those that the sidecar records",
     why="an edited weight keeps names, shapes and, with main.hash written again, every check of the file itself",
     remedy="restore the package from its source, or emit it again",
     depth="lineage",
@@ -70,6 +71,7 @@ ROWS = (
             "Tables, indices, codes and scales equal the quantized drafter's, computed again by the emitter's table."
         ),
         title="matrices of the package are the quantized drafter's under the documented folds",
+        fails="matrices of the package are NOT the quantized drafter's",
         why="an edited or mixed-up matrix drafts worse and changes no shape; a run within a tolerance shows nothing",
         remedy="emit the package again from this quantized drafter",
         depth="lineage",
@@ -85,6 +87,7 @@ ROWS = (
         lambda pair: derived_differences(pair, CHECKPOINT),
         demand=("Constants that come from the checkpoint equal its tensors, computed again by the emitter's table."),
         title="norms, base kernels and hidden projection of the package are the checkpoint's",
+        fails="norms, base kernels or the hidden projection are NOT the checkpoint's",
         why="they are few and small, and every row of the drafter passes through them",
         remedy="emit the package again from this checkpoint",
         depth="lineage",
@@ -124,6 +127,7 @@ ROWS = (
         lambda pair: derived_differences(pair, TARGET),
         demand="The baked-in row equals the embedding's row of the profile's mask token, bit for bit.",
         title="the mask row of the package is the target's embedding of the mask token",
+        fails="the package's mask row is NOT the target's embedding of the mask token",
         why="every draft starts from it; a row of another embedding or token drafts noise",
         remedy="emit the package again for this target",
         depth="lineage",

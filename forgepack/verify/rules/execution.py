@@ -29,7 +29,7 @@ def finite_outputs(pair: Pair) -> Iterator[Finding]:
 @rule(
     "NUM021",
     title="every output is near the float32 reference, at worst and in the median",
-    why="a graph with a wrong fold or a wrong axis still drafts; only its numbers tell",
+    why="a graph with a wrong fold or a wrong axis still drafts; only its numbers show it",
     remedy="emit the package again; a deviation that stays is a fault of the emitter",
     depth="run",
     needs=("execution",),

@@ -19,6 +19,7 @@ _EXPORT = "restore the export from the target's release"
 @rule(
     "PKG040",
     title="no two files of the export hold the same bytes",
+    fails="files of the export hold the same bytes",
     why="a copy under another layer's name has the right form and computes the wrong layer",
     remedy=_EXPORT,
     depth="hash",
@@ -40,6 +41,7 @@ def copies(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG041",
     title="no tensor file of the export is zeros alone",
+    fails="a tensor file of the export is zeros alone",
     why="a download that left a hole has header and size, and no weights",
     remedy=_EXPORT,
     depth="hash",
@@ -59,7 +61,8 @@ def zeros(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG060",
     title="no value of the export's layers is NaN or infinite",
-    why="one such value spreads over all that the layer computes, and no header tells it",
+    fails="values of the export's layers are NaN or infinite",
+    why="one such value spreads over all that the layer computes, and no header shows it",
     remedy=_EXPORT,
     depth="hash",
     needs=("export_files",),
@@ -79,6 +82,7 @@ def finite(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG061",
     title="no two packages of the target's build hold the same program",
+    fails="packages of the target's build hold the same program",
     why="a copy under another chunk's name computes that chunk's layers twice, and its own never",
     remedy="restore the build from the target's release, or build the target again",
     severity="warning",
@@ -100,6 +104,7 @@ def same_programs(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG042",
     title="checkpoint and quantized drafter hold no file that nothing lists",
+    fails="checkpoint or quantized drafter holds files that nothing lists",
     why="a file that no lock and no report covers may be taken for a part of them",
     remedy="remove the file, or keep it elsewhere",
     severity="warning",
@@ -126,6 +131,7 @@ ROWS = (
             "lm_head and, where one layer is there, two files for each of the profile's layers, each with a tensor."
         ),
         title="the export holds the files of its target's layers, all of them and no others",
+        fails="the export lacks files of its target's layers, or holds others",
         why="a layer that was lost, or one of another target, leaves an export that is not what was built from it",
         remedy=_EXPORT,
         each_of=("export_files",),
@@ -155,6 +161,7 @@ ROWS = (
             "that fits."
         ),
         title="no file of the target is empty, and arrays have the size of their headers",
+        fails="a file of the target is empty or not as long as its header says",
         why="an empty file is a copy that failed; whatever reads it goes on without it",
         remedy="restore the file from the target's release",
         each_of=("build_files",),

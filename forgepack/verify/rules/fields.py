@@ -41,21 +41,22 @@ def _documents(pair: Pair) -> Iterator[tuple[str, Path, Any]]:
 
 @rule(
     "CTR090",
-    title="every field of the pair's documents is judged",
-    why="what no rule judges is bound by its file's digest at most: it may say anything",
+    title="every field of the pair's documents is checked",
+    fails="some fields of the pair's documents are not checked",
+    why="what no rule checks is bound by its file's digest at most: it may say anything",
     remedy="nothing, if the file is its source's own; compare the named fields with it where they matter",
     severity="note",
     since=2,
 )
 def all_judged(pair: Pair) -> Iterator[Finding]:
-    """No document states a field that no rule judges and that may matter; one finding a document names them all."""
+    """No document states a field that no rule checks and that may matter; one finding a document names them all."""
     for document, path, raw in _documents(pair):
         names = unjudged(document, raw)
         if names:
             yield Finding(
                 subject=f"fields of {path.name}",
-                expected="fields that a rule judges",
-                found=f"not judged: {', '.join(names)}",
+                expected="fields that a rule checks",
+                found=f"not checked: {', '.join(names)}",
                 where=pair.place(path),
             )
 

@@ -54,6 +54,7 @@ def _present(pair: Pair) -> dict[str, Path]:
 @rule(
     "CTR080",
     title="the files of model/ are those that the pair was bound to",
+    fails="files of model/ are NOT those that the pair was bound to",
     why="another vocabulary beside the same tokenizer.json gives other ids to the tool that reads it",
     remedy="use the target that the package was emitted for, or emit it for this one",
     depth="hash",
@@ -94,6 +95,7 @@ def _content(pair: Pair, name: str, path: Path, record: Any) -> Iterator[Finding
 @rule(
     "CTR081",
     title="the files of model/ were not written again, and generation's settings are the bound ones",
+    fails="files of model/ were written again, or generation's settings are NOT the bound ones",
     why="equal content in other bytes is legal, and so are other sampling settings, but neither is the released one",
     remedy="restore the file from the target's release",
     severity="warning",
@@ -118,6 +120,7 @@ def model_file_bytes(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR082",
     title="every file beside the release is on a list",
+    fails="there are files that no list of the release names",
     why="a script or model at the root travels with the release, and nothing says where it is from",
     remedy="remove it, or keep it outside the release",
     severity="warning",
@@ -155,7 +158,8 @@ def _is_model_config(pair: Pair) -> bool:
 
 @rule(
     "CTR083",
-    title="every file is judged by what it means",
+    title="every file is checked by what it means",
+    fails="some files are bound by digest alone; their meaning is not checked",
     why="what is bound and not read is the file that was bound, and no more",
     remedy="nothing: these are the limits of what a verification can say",
     severity="note",
@@ -171,7 +175,7 @@ def not_judged(pair: Pair) -> Iterator[Finding]:
     for reason, paths in sorted(groups.items()):
         few = len(paths) <= _SHOWN
         listed = ", ".join(paths) if few else f"{len(paths)} files, {paths[0]} to {paths[-1]}"
-        yield differing(listed, paths[0], expected="judged", found="not judged", message=reason)
+        yield differing(listed, paths[0], expected="checked", found="not checked", message=reason)
 
 
 def _all_files(pair: Pair) -> Iterator[str]:

@@ -63,6 +63,7 @@ def _stated_eps(pair: Pair) -> float:
 @rule(
     "HEAD021",
     title="the target's head package declares one entry point from x to logits, and nothing else",
+    fails="the target's head package does NOT declare one entry point from x to logits alone",
     why="an encoding, a mapped name or another entry point changes what the runtime feeds and reads",
     remedy="restore the head package from the target's release",
     depth="lineage",
@@ -124,7 +125,7 @@ def gain(pair: Pair) -> Iterator[Finding]:
 @rule(
     "HEAD023",
     title="the gain of the head package's final norm has a source to compare with",
-    why="what has no source is not judged: the head package's own digest is all that binds it",
+    why="what has no source is not checked: the head package's own digest is all that binds it",
     remedy="nothing, or name the target's export, or add model/small.safetensors of its repository",
     severity="note",
     depth="lineage",
@@ -132,11 +133,11 @@ def gain(pair: Pair) -> Iterator[Finding]:
     since=2,
 )
 def gain_judged(pair: Pair) -> Iterator[Finding]:
-    """A file of the target has the final norm's gain; without one it is not judged."""
+    """A file of the target has the final norm's gain; without one it is not checked."""
     if gain_source(pair) is None:
         where = pair.place(pair.head_program.value.files.root)
         expected = "final_norm in the export's last layer, or the norm in model/small.safetensors"
-        yield Finding(subject="gain of the final norm", expected=expected, found="not judged", where=where)
+        yield Finding(subject="gain of the final norm", expected=expected, found="not checked", where=where)
 
 
 @rule(

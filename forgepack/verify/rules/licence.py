@@ -60,7 +60,7 @@ def texts(pair: Pair) -> Iterator[Finding]:
 @rule(
     "LIC005",
     title="the asset names the licences of drafter and target",
-    why="a package without its sidecar still has to say under which terms it stands",
+    why="a package without its sidecar still has to state its terms",
     remedy="emit the package again",
     needs=("asset", "binding"),
     waivable=True,

@@ -35,6 +35,7 @@ def forms(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR087",
     title="no field of the target's manifest contradicts another",
+    fails="fields of the target's manifest contradict each other",
     why="the runtime takes rows from one field, entry points from another and the cache's length from a third",
     remedy=_REMEDY,
     needs=("manifest",),
@@ -52,6 +53,7 @@ def consistent(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR088",
     title="the release's build is not one that a runtime derived for one machine",
+    fails="the release's build was derived by a runtime for one machine",
     why="a derived build serves one chip and names a folder of the machine that made it",
     remedy="bundle the target that the build was derived from",
     needs=("release", "manifest"),
@@ -90,7 +92,7 @@ def prefill(pair: Pair) -> Iterator[Finding]:
     "CTR091",
     title="the target's manifest is of the version that this tool was written against",
     why="fields of another version may mean something else; which versions there are is not known",
-    remedy="nothing, if the target is meant: each field that a rule knows is judged all the same",
+    remedy="nothing, if the target is meant: each field that a rule knows is checked all the same",
     severity="note",
     needs=("manifest",),
     after=("CTR086",),

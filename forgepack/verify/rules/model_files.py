@@ -144,7 +144,7 @@ ROWS = (
             "chat_template.jinja, chat_template.json and tokenizer_config.json, those that state a template, "
             "state one."
         ),
-        title="the chat template is one text wherever it stands",
+        title="the chat template is the same text in every place",
         why="a tool takes the template of one place or of another: the drafter was trained on one",
         remedy=_REMEDY,
         severity="warning",

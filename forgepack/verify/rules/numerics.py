@@ -72,7 +72,7 @@ def _weights(pair: Pair) -> Iterator[tuple[Path, Weight]]:
 @rule(
     "NUM003",
     title="the mask scale in the package is the profile's, derived again from its own weights",
-    why="the sidecar only tells the scale; the rows of layer 0's input norm apply it",
+    why="the sidecar only states the scale; the rows of layer 0's input norm apply it",
     remedy="emit the package again with the profile's mask scale",
     depth="lineage",
     needs=("roles",),
@@ -104,6 +104,7 @@ def mask_scale_applied(pair: Pair) -> Iterator[Finding]:
 @rule(
     "NUM004",
     title="no weight is NaN or infinite",
+    fails="weights are NaN or infinite",
     why="one such value spreads over a whole layer, and drafts become the first ids of the vocabulary",
     remedy="restore the file from its source",
     depth="lineage",
@@ -122,6 +123,7 @@ def finite(pair: Pair) -> Iterator[Finding]:
 @rule(
     "NUM005",
     title="no weight is all zero, zero-filled or constant",
+    fails="a weight is all zero, zero-filled or constant",
     why="a hole that a failed download or a file saved over itself left reads as zeros and raises no error",
     remedy="restore the file from its source",
     depth="lineage",
@@ -195,6 +197,7 @@ def one_mask_scale(pair: Pair) -> Iterator[Finding]:
 @rule(
     "NUM010",
     title="the binding counts the values that float16 could not hold",
+    fails="the binding does NOT count the values that float16 could not hold",
     why="the counts say how much of the drafter the folds cost: a count that is off hides a loss",
     remedy="emit the package again",
     depth="lineage",

@@ -53,6 +53,7 @@ def bound_config(pair: Pair) -> Iterator[Finding]:
 @rule(
     "SRC018",
     title="the given checkpoint is the one that the package was made from",
+    fails="the package was NOT made from the given checkpoint",
     why="proof against another checkpoint proves nothing of this package",
     remedy="name the checkpoint that the package was emitted from",
     needs=("binding", "lock"),
@@ -85,8 +86,8 @@ def bound_recipe(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "SRC021",
-    title="DFLASH2_SOURCE.json tells the sources that the sidecar states",
-    why="it is what people and other tools read first; it must not tell another origin",
+    title="DFLASH2_SOURCE.json states the sources that the sidecar states",
+    why="it is what people and other tools read first; it must not state another origin",
     remedy="emit the package again",
     needs=("binding", "origin"),
     after=(
@@ -169,6 +170,7 @@ ROWS = (
         lambda pair: compared(pair, "quantization", quantization_facts(pair.quant_report.value)),
         demand="Recipe, calibration and digests of the given report are those that the sidecar states.",
         title="the given quantized drafter is the one that the package was made from",
+        fails="the package was NOT made from the given quantized drafter",
         why="proof against another quantization proves nothing of this package",
         remedy="name the quantized drafter that the package was emitted from",
         needs=("binding", "quant_report"),

@@ -24,6 +24,7 @@ _DOCUMENTS = (
 @rule(
     "PKG003",
     title="the package is a source asset, not a compiled one",
+    fails="the package is a compiled asset, not a source asset",
     why="a compiled asset belongs to one device and system, and its weights can't be proven",
     remedy="ship the .aimodel; the device compiles it",
     codes=("asset-kind",),
@@ -40,6 +41,7 @@ def source_asset(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG006",
     title="no Core ML package stands in place of the Core AI package",
+    fails="a Core ML package is in place of the Core AI package",
     why="the Core ML build shares stem and sidecar name, was quantized otherwise, and can't be a substitute",
     remedy="use the folder that forgepack emit wrote; keep Core ML builds elsewhere",
     codes=("coreml-package", "coreml-sidecar"),
@@ -62,6 +64,7 @@ def core_ml(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG007",
     title="the package is not a headless or debug build",
+    fails="the package is a headless or debug build",
     why="a package without logits can't draft, one with extra outputs is slower and was not measured",
     remedy="emit the release package",
 )
@@ -93,6 +96,7 @@ def package_name(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG010",
     title="the folder holds the package and nothing else that runs",
+    fails="the folder holds other things that run beside the package",
     why="weights or models that no digest covers are shipped unverified and may be loaded by mistake",
     remedy="remove the file, or keep it outside the drafter folder",
     after=("PKG006", "PKG008"),
@@ -116,6 +120,7 @@ def closed_folder(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG011",
     title="an asset holds its three files and nothing else",
+    fails="an asset lacks one of its three files, or holds others",
     why="no hash of the asset covers a further file",
     remedy="remove the file, or emit the package again",
     needs=("asset",),
@@ -132,8 +137,9 @@ def closed_asset(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG035",
     title="the target's build names no compiled package",
+    fails="the target's build names a compiled package",
     why="the runtime loads a compiled package in place of the asset that was verified; nothing proves its content",
-    remedy="nothing, if the compiled packages are meant; their bytes are bound, what they compute is not judged",
+    remedy="nothing, if the compiled packages are meant; their bytes are bound, what they compute is not checked",
     severity="note",
     needs=("manifest", "build_tree"),
     since=2,
@@ -158,6 +164,7 @@ ROWS = (
         "PKG001",
         demand="Each file that package, target, and given sources must hold exists.",
         title="every required file is there",
+        fails="required files are missing",
         why="a loader that finds a part missing aborts, or goes on without it",
         remedy="restore the missing file; forgepack emit writes all of a package's",
         codes=("missing",),

@@ -35,6 +35,7 @@ def _entries(pair: Pair) -> Iterator[tuple[Path, Entry]]:
 @rule(
     "PATH001",
     title="no path that a file names leads outside its folder",
+    fails="a path that a file names leads outside its folder",
     why="a path from a file that climbs out or names another drive reads what the release does not hold",
     remedy="correct the field: a relative POSIX path below the folder",
     codes=("path-escape",),
@@ -57,6 +58,7 @@ def path_escape(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PATH002",
     title="no symbolic link stands in place of a file",
+    fails="a symbolic link is in place of a file",
     why="a link's content can change or be another machine's; copied, it breaks or takes a secret along",
     remedy="replace the link by the file, or pass --allow-links for a hub cache",
     codes=("link", "link-loop", "link-dangling"),
@@ -102,7 +104,8 @@ def special_files(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "PATH004",
-    title="no two names are one where case or Unicode form is not told apart",
+    title="no two names are one where case or Unicode form is ignored",
+    fails="two names are one where case or Unicode form is ignored",
     why="on macOS and Windows one of the two files is lost at checkout or copy",
     remedy="rename or remove one of the two",
     codes=("case-collision",),
@@ -132,6 +135,7 @@ def name_collisions(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PATH005",
     title="no file name of the package is unusable on another system",
+    fails="a file name of the package is unusable on another system",
     why="reserved names, control characters, trailing dots and backslashes break or disguise a file elsewhere",
     remedy="rename or remove the file",
     waivable=True,
@@ -150,6 +154,7 @@ def file_names(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PATH006",
     title="no part holds files that operating systems leave behind",
+    fails="there are files that operating systems leave behind",
     why="AppleDouble and thumbnail files break loaders that list a folder",
     remedy="remove them",
     severity="warning",

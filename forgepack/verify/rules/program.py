@@ -54,6 +54,7 @@ def _entry_fault(wanted: Any, stated: Any) -> str:
 @rule(
     "PKG012",
     title="main.hash is the digest of the package's program",
+    fails="main.hash is NOT the digest of the package's program",
     why="the runtime does not check it: a flipped bit or an edited weight is loaded in silence",
     remedy="restore the package from its source, or emit it again",
     depth="hash",
@@ -88,7 +89,7 @@ def _hash_fault(pair: Pair, files: AssetFiles) -> Iterator[Finding]:
 @rule(
     "PKG018",
     title="the program's entry points have the names, inputs and outputs that the geometry demands",
-    why="the sidecar only tells what the program should be; the runtime calls what it is",
+    why="the sidecar only states what the program should be; the runtime calls what it is",
     remedy="emit the package again",
     depth="lineage",
     needs=("program",),
@@ -177,6 +178,7 @@ def target_entries(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG014",
     title="every file of the package is the one that its sidecar was written for",
+    fails="files of the package are NOT those that its sidecar was written for",
     why="a sidecar beside another package vouches for weights that are not there",
     remedy="restore the package from its source, or emit it again",
     depth="hash",
@@ -207,7 +209,7 @@ def bound_files(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG015",
     title="asset and sidecar name each other",
-    why="a sidecar copied from another pair describes another package: the asset's own metadata tells",
+    why="a sidecar copied from another pair describes another package: the asset's own metadata shows it",
     remedy="put the package's own sidecar beside it, or emit it again",
     needs=("binding", "asset"),
     after=(
@@ -254,7 +256,7 @@ def size(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG021",
     title="the sidecar's digest of the program's structure is right",
-    why="it lets a reader without the emitter tell a re-wired program from the emitted one",
+    why="with it, a reader without the emitter detects a re-wired program",
     remedy="emit the package again",
     depth="lineage",
     needs=("binding", "program"),
@@ -272,6 +274,7 @@ def structure(pair: Pair) -> Iterator[Finding]:
 @rule(
     "PKG022",
     title="no field of the sidecar was changed after the asset was written",
+    fails="fields of the sidecar were changed after the asset was written",
     why="the asset carries a digest of all fields that do not depend on it, those that nothing else proves included",
     remedy="restore the sidecar from the package's source, or emit it again",
     needs=("binding", "sidecar", "asset"),

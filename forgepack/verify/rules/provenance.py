@@ -19,6 +19,7 @@ from forgepack.verify.policy.rule import rule
 @rule(
     "SRC040",
     title="the package's checkpoint was compared with the hub's record, or with digests that the profile pins",
+    fails="the checkpoint's bytes were never compared with the hub's record or with pinned digests",
     why="an adopted folder is locked to itself: any weights of the right shapes can stand in it",
     remedy="fetch the checkpoint with forgepack fetch, quantize and emit again; or use a profile that pins it",
     severity="warning",

@@ -67,6 +67,7 @@ def quant_recipe(pair: Pair) -> Iterator[Finding]:
 @rule(
     "SRC013",
     title="the drafter was quantized from the given checkpoint",
+    fails="the drafter was NOT quantized from the given checkpoint",
     why="a quantization of other weights is another drafter",
     remedy="name the checkpoint that was quantized, or quantize this one",
     needs=("quant_report", "lock"),
@@ -96,6 +97,7 @@ def quant_checkpoint(pair: Pair) -> Iterator[Finding]:
 @rule(
     "SRC014",
     title="the drafter was calibrated on the given target",
+    fails="the drafter was NOT calibrated on the given target",
     why="a calibration with another head or embedding is legal history, but must be known",
     remedy="quantize again for this target, or accept the older calibration",
     severity="warning",
@@ -128,7 +130,7 @@ def _demand_readable(pair: Pair, key: str) -> None:
 @rule(
     "SRC015",
     title="the calibration's traces say what they were recorded with",
-    why="traces without an identity may be of another target or drafter: nobody can tell",
+    why="traces without an identity may be of another target or drafter: nothing shows which",
     remedy="record traces with this project's tools",
     severity="note",
     needs=("quant_report",),
@@ -161,6 +163,7 @@ def calibration_known(pair: Pair) -> Iterator[Finding]:
 @rule(
     "SRC035",
     title="the held-out sequences that the binding reports on did not calibrate",
+    fails="held-out sequences that the binding reports on also calibrated",
     why="errors on rows that calibrated are better than honest ones, and look like those",
     remedy="quantize again with held-out traces of their own, and emit again",
     needs=("binding",),
@@ -185,6 +188,7 @@ ROWS = (
         "SRC010",
         demand="report.json of a given quantized drafter is well formed.",
         title="the quantized drafter has a valid report and nothing else beside its tensors",
+        fails="the quantized drafter has no valid report, or other files beside its tensors",
         why="without the report nothing says from which inputs and by which recipe it was made",
         remedy="quantize again",
         codes=("quant-report", "quant-unexpected"),

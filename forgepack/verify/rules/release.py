@@ -71,6 +71,7 @@ def _placed(release: Release) -> Iterator[Finding]:
 @rule(
     "CTR042",
     title="the release has its five documents, listed and not blank",
+    fails="documents of the release are missing, not listed or blank",
     why="they carry the terms and say what was changed; a release without them may not be passed on",
     remedy=_BUNDLE,
     needs=("release", "bundle_tree"),
@@ -114,6 +115,7 @@ def notices(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR044",
     title="model/ holds config, tokenizer and embedding, and nothing that it may not hold",
+    fails="model/ lacks config, tokenizer or embedding, or holds what it may not",
     why="original weight shards would be passed on by mistake, and a runtime without its four files can't start",
     remedy=_BUNDLE,
     needs=("release",),
@@ -133,6 +135,7 @@ def model_files(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR045",
     title="the release's files are all there, and its folders hold no others",
+    fails="files of the release are missing, or others are in its folders",
     why="a missing file stops the runtime; one that no digest covers may be loaded in place of a listed one",
     remedy=_DOWNLOAD,
     needs=("release", "bundle_tree"),
@@ -161,6 +164,7 @@ def _twin(path: str, present: Iterable[str]) -> str:
 @rule(
     "CTR046",
     title="every file has the size that release.json lists",
+    fails="files do NOT have the size that release.json lists",
     why="another size is a cut download, or a file that was written again",
     remedy=_DOWNLOAD,
     needs=("release", "bundle_tree"),
@@ -180,6 +184,7 @@ def sizes(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR047",
     title="every file has the SHA-256 that release.json lists",
+    fails="files do NOT have the SHA-256 that release.json lists",
     why="equal sizes hide an edited weight, another tokenizer, a rebuilt head",
     remedy=_DOWNLOAD,
     depth="hash",
@@ -203,6 +208,7 @@ def digests(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR054",
     title="no part of the release is a link or a special file",
+    fails="a part of the release is a link or a special file",
     why="a release must stand for itself: a link's target is another machine's",
     remedy=_BUNDLE,
     needs=("bundle_tree",),

@@ -136,6 +136,7 @@ def paired(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR052",
     title="forgepack.json binds this release.json and this package",
+    fails="forgepack.json does NOT bind this release.json and this package",
     why="release.json can be written again over changed files; the record then no longer fits",
     remedy=_BUNDLE,
     needs=("release", "record", "sidecar"),
@@ -159,7 +160,7 @@ def _expected_record(pair: Pair, release: Release) -> dict[str, Any]:
 
 @rule(
     "CTR053",
-    title="SHA256SUMS tells the digests that release.json lists",
+    title="SHA256SUMS states the digests that release.json lists",
     why="sha256sum must check the same bytes",
     remedy=_BUNDLE,
     needs=("release",),
@@ -192,7 +193,8 @@ def _digest_of(pair: Pair, name: str) -> str:
 @rule(
     "CTR056",
     title="the target's manifest names no folder of the machine that built it",
-    why="an absolute path tells who built the release, and is of no use elsewhere",
+    fails="the target's manifest names a folder of the machine that built it",
+    why="an absolute path reveals who built the release, and is of no use elsewhere",
     remedy="write the export's name alone into manifest.json before the pair is emitted",
     severity="warning",
     needs=("release", "manifest"),

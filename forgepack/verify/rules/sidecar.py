@@ -75,6 +75,7 @@ def dimensions(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR004",
     title="sidecar and manifest name one target export",
+    fails="sidecar and manifest name two target exports",
     why="the release check pairs by these names; another name is another head, or an export that was renamed",
     remedy="emit the package for this target",
     needs=("sidecar", "manifest"),
@@ -177,9 +178,10 @@ ROWS = (
     row(
         "CTR008",
         lambda pair: must_state(pair, "profile", {"name": pair.profile.name, "sha256": pair.profile.digest}),
-        demand="Name and digest of the binding's profile are those of the judging profile.",
-        title="the package was made for the profile that judges",
-        why="a sidecar that names another profile was measured against other numbers; it never judges itself",
+        demand="Name and digest of the binding's profile are those of the profile that it is checked by.",
+        title="the package was made for the profile that it is checked by",
+        fails="the package was made for another profile",
+        why="a sidecar that names another profile was measured against other numbers; it is never its own measure",
         remedy="name the package's profile by --profile, or emit the package for this one",
         needs=("binding",),
     ),

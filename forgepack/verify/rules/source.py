@@ -17,7 +17,8 @@ from forgepack.verify.policy.rule import rule
 @rule(
     "SRC001",
     title="nothing that is stated is known to be wrong or withdrawn",
-    why="the donor's weights have the right names and shapes: only a digest tells them",
+    fails="a stated digest or commit is known to be wrong or withdrawn",
+    why="the donor's weights have the right names and shapes: only a digest tells them apart",
     remedy="fetch the pinned checkpoint, quantize and emit again",
 )
 def known_bad_stated(pair: Pair) -> Iterator[Finding]:
@@ -28,7 +29,8 @@ def known_bad_stated(pair: Pair) -> Iterator[Finding]:
 @rule(
     "SRC008",
     title="no file is known to be wrong or withdrawn",
-    why="the donor's weights and withdrawn packages have the right names and shapes: only a digest tells them",
+    fails="a file is known to be wrong or withdrawn",
+    why="the donor's weights and withdrawn packages have the right names and shapes: only a digest tells them apart",
     remedy="fetch the pinned checkpoint; use a package that was not withdrawn",
     depth="hash",
     needs=("digests",),
@@ -91,6 +93,7 @@ def _lock_place(pair: Pair, part: str) -> str:
 @rule(
     "SRC003",
     title="the checkpoint is of the profile's repository and commit",
+    fails="the checkpoint is NOT of the profile's repository and commit",
     why="a branch moves: the same name at another commit is another drafter",
     remedy="fetch the pinned commit",
     needs=("lock",),
@@ -131,6 +134,7 @@ def lock_sizes(pair: Pair) -> Iterator[Finding]:
 @rule(
     "SRC005",
     title="the checkpoint's files have the digests of its lock",
+    fails="the checkpoint's files do NOT have the digests of its lock",
     why="wrong bytes of the right length pass every check of size and shape",
     remedy="run forgepack fetch --force on the folder",
     depth="hash",

@@ -21,6 +21,7 @@ _MARKS = re.compile(rf"{JUNK.pattern}|(^|/)\.git(keep|attributes)$")  # what too
 @rule(
     "CTR020",
     title="the target's manifest is the one that the pair was bound to",
+    fails="the target's manifest is NOT the one that the pair was bound to",
     why="another manifest is another build: other chunks, contexts, taps or head",
     remedy="use the target that the package was emitted for, or emit it for this one",
     needs=("binding", "manifest"),
@@ -46,6 +47,7 @@ def bound_manifest(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR023",
     title="every file of the target's build and export is the one that the pair was bound to",
+    fails="files of the target's build or export are NOT those that the pair was bound to",
     why="one rebuilt layer or package changes what the target accepts, under the same names",
     remedy="use the target that the package was emitted for, or emit it for this one",
     depth="hash",
@@ -80,6 +82,7 @@ def bound_files(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR024",
     title="build and export of the target hold no file that the pair was not bound to",
+    fails="the target's build or export holds files that the pair was not bound to",
     why="a file that no digest covers may be loaded in place of one that is covered",
     remedy="remove the file, or emit the package for this target",
     needs=("binding", "build_tree"),
@@ -100,6 +103,7 @@ def unbound_files(pair: Pair) -> Iterator[Finding]:
 @rule(
     "CTR026",
     title="the target declares no rotated basis",
+    fails="the target declares a rotated basis",
     why="a pair may legally keep an unrotated head under a rotated target, bound by digest instead of names",
     remedy="nothing, if the basis is meant; older release checks compare names and refuse such a pair",
     severity="note",
@@ -119,6 +123,7 @@ ROWS = (
         lambda pair: compared(pair, "target", manifest_bytes_facts(pair.manifest.value)),
         demand="manifest.json has the SHA-256 that the sidecar states.",
         title="manifest.json was not written again",
+        fails="manifest.json was written again",
         why="equal content in other bytes is legal, but the file is no longer the released one",
         remedy="restore manifest.json from the target's release",
         severity="warning",
@@ -130,7 +135,8 @@ ROWS = (
         lambda pair: compared(pair, "target", config_facts(pair.target_config.value)),
         demand="The target's config.json has the SHA-256 that the sidecar states.",
         title="the target's config is the one that the pair was bound to",
-        why="a target that differs in anything its config tells is another target",
+        fails="the target's config is NOT the one that the pair was bound to",
+        why="a target that differs in anything its config states is another target",
         remedy="use the target that the package was emitted for, or emit it for this one",
         needs=("binding", "target_config"),
         after=(

@@ -23,6 +23,7 @@ _REMEDY = "restore tokenizer.json from the target's release"
 @rule(
     "TOK001",
     title="the tokenizer means what it meant when the pair was bound",
+    fails="the tokenizer does NOT mean what it meant when the pair was bound",
     why="a re-ordered vocabulary has the same size: every token's text, score and draft becomes another's",
     remedy=_REMEDY,
     depth="hash",
@@ -52,6 +53,7 @@ def _rewritten(pair: Pair) -> bool:
 @rule(
     "TOK002",
     title="tokenizer.json was not written again",
+    fails="tokenizer.json was written again",
     why="a library that saves it changes the bytes and not the meaning: legal, but no longer provable by file",
     remedy=_REMEDY,
     severity="warning",
@@ -72,7 +74,7 @@ def rewritten(pair: Pair) -> Iterator[Finding]:
 @rule(
     "TOK005",
     title="the tokenizer is the one that the profile pins",
-    why="without a binding, only the profile's digest tells a re-ordered vocabulary from the released one",
+    why="without a binding, only the profile's digest shows that a vocabulary was re-ordered",
     remedy=_REMEDY,
     depth="hash",
     needs=("tokenizer_files",),
@@ -95,7 +97,7 @@ ROWS = (
         lambda pair: compared(pair, "target", meaning_facts(pair.tokenizer.value)),
         demand="Digest of meaning, number of ids and digests of their runs are those that the sidecar states.",
         title="the binding's record of the tokenizer's meaning is the tokenizer's",
-        why="it tells a file that was written again from another one, and names the tokens that moved",
+        why="it separates a file that was written again from another one, and names the tokens that moved",
         remedy="emit the package again",
         depth="lineage",
         needs=("binding", "tokenizer"),

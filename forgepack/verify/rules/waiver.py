@@ -20,7 +20,8 @@ def _place(waiver: Waiver, part: str) -> str:
 @rule(
     "CTR070",
     title="no waiver has expired",
-    why="a waiver is a promise to mend until a day; past it, nobody has accepted the finding",
+    fails="a waiver has expired",
+    why="a waiver is a promise to mend by a day; past it, nobody has accepted the finding",
     remedy="mend the finding and remove the waiver, or have its owner renew it",
 )
 def expired(pair: Pair) -> Iterator[Finding]:
@@ -33,9 +34,10 @@ def expired(pair: Pair) -> Iterator[Finding]:
 
 @rule(
     "CTR071",
-    title="every waiver meets a finding",
+    title="every waiver matches a finding",
+    fails="a waiver matches no finding",
     why="a waiver without a finding is forgotten, or bound to one that has changed and was not looked at again",
-    remedy="remove the waiver; where the finding has changed, judge it again and bind the waiver to its new digest",
+    remedy="remove the waiver; where the finding has changed, review it again and bind the waiver to its new digest",
     severity="warning",
     waivable=False,
     late=True,

@@ -41,6 +41,7 @@ def _faults(pair: Pair, *codes: str) -> Iterator[ForgepackError]:
 @rule(
     "WGT001",
     title="no tensor is missing",
+    fails="tensors are missing",
     why="a loader that skips what it does not find leaves the weight random or zero",
     remedy="restore the file from its source",
     each_of=_FILES,
@@ -54,6 +55,7 @@ def missing(pair: Pair) -> Iterator[Finding]:
 @rule(
     "WGT002",
     title="no tensor is unexpected",
+    fails="there are unexpected tensors",
     why="a tensor under another name is a scheme that this tool does not implement, or a weight that is skipped",
     remedy="restore the file from its source; a drafter must not bring a head or an embedding of its own",
     each_of=_FILES,
@@ -116,6 +118,7 @@ def config_dtype(pair: Pair) -> Iterator[Finding]:
 @rule(
     "WGT017",
     title="the embedding is the one that the pair was bound to",
+    fails="the target's embedding is NOT the one that the pair was bound to",
     why="anchor and mask rows come from it; rows of another training draft noise",
     remedy="restore embed_tokens_fp16.npy from the target's release",
     depth="hash",
@@ -163,6 +166,7 @@ ROWS = (
         lambda pair: compared(pair, "target", mask_row_facts(pair.embedding.value, pair.profile.geometry)),
         demand="Mask token and digest of its row are those that the sidecar states.",
         title="the target's embedding of the mask token is the one that the pair was bound to",
+        fails="the mask token's embedding is NOT the one that the pair was bound to",
         why="the package has this row baked in: another row in the target means another target",
         remedy="use the target that the package was emitted for, or emit it for this one",
         needs=("binding", "embedding"),

@@ -127,7 +127,7 @@ def check_acceptance(policy: Policy, candidate: DrafterResult) -> Iterator[GateC
     rule = policy.acceptance
     if rule is None:
         return
-    yield _least("ACCEPTANCE", "accepted drafts a block", candidate.acceptance, least=rule.mean, by=rule.by)
+    yield _least("ACCEPTANCE", "accepted drafts per block", candidate.acceptance, least=rule.mean, by=rule.by)
     for place, least in enumerate(rule.at_least):
         what, expected = f"P(m >= {place + 1})", f"at least {least:g}"
         if place >= len(candidate.at_least):

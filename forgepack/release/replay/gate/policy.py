@@ -64,7 +64,7 @@ class SampleRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceRule:
-    """Least mean of accepted drafts a block; ``at_least`` holds the least P(m >= 1), P(m >= 2) and so on.
+    """Least mean of accepted drafts per block; ``at_least`` holds the least P(m >= 1), P(m >= 2) and so on.
 
     ``as_recorded`` demands that the mean is within the 99% interval around the traces' recorded one.
     """

@@ -18,7 +18,7 @@ from forgepack.errors import CorruptError, MissingError, UsageError
 KIND = DocumentKind(
     name="forgepack.timings",
     title="timings",
-    remake="forgepack schema timings tells the form",
+    remake="run `forgepack schema timings` for the format",
     code="timings",
     form="timings",
 )
@@ -58,7 +58,8 @@ def read_timings(path: Path) -> TimingsFile:
     try:
         data = read_bounded(path)
     except MissingError as err:
-        raise UsageError("no such timings", where=str(path), hint="forgepack schema timings tells the form") from err
+        hint = "run `forgepack schema timings` for the format"
+        raise UsageError("no such timings", where=str(path), hint=hint) from err
     digest = sha256_hex(data)
     try:
         raw = KIND.current(parse_object(data, where=str(path)), where=str(path))
