@@ -11,7 +11,7 @@ on its rows come out BETTER than honest ones. Judged in each sequence by itself,
   most half of the values are equal within 2⁻⁹. Neighbouring layers of real targets differ by several percent.
 
 Variation and copies are judged on up to 32 pairs of neighbouring rows and 512 channels of a sequence. On the
-miniature the best such fit gives 0.5% of the values, and every channel moves. Not judged: taps that are exchanged,
+miniature the best such fit gives 0.5% of the values, and every channel moves. Not detected: taps that are exchanged,
 channels in another order, sums of other taps, and noise in place of states; a replay's acceptance shows those.
 """
 
