@@ -41,7 +41,7 @@ Fault = Literal["value", "missing", "unknown"]
 class SchemaFault:
     """One place where a value is not what its schema says: ``keys`` and numbers lead to it.
 
-    ``kind`` tells a key that is missing, one that is unknown (``hint`` then asks for the closest known one) and a
+    ``kind`` names a key that is missing, one that is unknown (``hint`` then asks for the closest known one) and a
     value of another form; ``value`` is what stands there, None for a missing key.
     """
 

@@ -36,7 +36,7 @@ VARYING = 1 / 8
 COPIED = 1 / 2
 _PAIRS = 32
 _CHANNELS = 512
-# Fewer values than these tell nothing of a fit with two free numbers.
+# Fewer values than these show nothing about a fit with two free numbers.
 _VALUES = 64
 _ABSOLUTE = np.uint16(0x7FFF)
 

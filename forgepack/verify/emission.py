@@ -46,7 +46,7 @@ class InputPaths:
 
 
 class RefusedInputsError(IdentityError):
-    """Rules of verification refuse the inputs (exit 4); its lines tell each rule's findings as a report does."""
+    """Rules of verification refuse the inputs (exit 4); its lines list each rule's findings as a report does."""
 
     def __init__(self, report: Report) -> None:
         report = _of_profile(report)

@@ -216,7 +216,7 @@ def describe_json(kind: str, notes: Notes) -> None:
 
 
 def describe_damaged_json(notes: Notes) -> None:
-    """Tell why a file that should be JSON is none."""
+    """Note why a file that should be JSON is not JSON."""
     notes.title = "a file that should be JSON"
     notes.hash(notes.path)
     notes.attempt(lambda: read_json(notes.path))

@@ -72,7 +72,7 @@ class SparseCopy:
         try:
             table = read_embedding(path)
         except ForgepackError:
-            return  # told by the rule that owns the fault
+            return  # reported by the rule that owns the fault
         name = path.relative_to(self.folder).as_posix()
         if token < table.shape[0] and name in self._heads:
             size = 2 * table.shape[1]

@@ -183,7 +183,7 @@ def covering(path: str) -> Covered:
 
 
 def is_known_in_another_case(path: str) -> bool:
-    """Say whether a path is another's where case is not told apart: of a file that rules judge under its own name.
+    """Say whether a path is another's where case is ignored: of a file that rules check under its own name.
 
     What a package is called is its manifest's to say: any case is its own.
     """

@@ -1,6 +1,6 @@
 """The recipe that a quantization states, compared with the one that a run under the judging profile writes.
 
-The quantizing side writes the report, and its digest is bound as it stands: only its content can tell that it is
+The quantizing side writes the report, and its digest is bound as it stands: only its content can show that it is
 of another recipe. The whole of it is compared, so that a value which nobody thought of is no way around.
 """
 

@@ -49,7 +49,7 @@ def differing_parts(pair: Pair, record: Any) -> Iterator[str]:
 
 
 def _header_parts(pair: Pair) -> Iterator[tuple[str, Callable[[], Iterator[Fact]]]]:
-    """Yield (name, facts) of each part of the target that headers tell of."""
+    """Yield (name, facts) of each part of the target that headers show."""
     if pair.manifest.available:
         manifest = pair.manifest.value
         yield "export", lambda: facts.export_facts(manifest)

@@ -1,4 +1,4 @@
-"""Readers that the verifier needs beyond those of the artifacts: foreign kinds and absence told apart."""
+"""Readers that the verifier needs beyond those of the artifacts: foreign kinds and absence distinguished."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class AcceptanceRecord:
                 yield one, self._digests.get((one.rule, one.subject))
 
     def baseline_result(self, inputs: Mapping[str, Mapping[str, str]]) -> BaselineResult | None:
-        """Return what the baseline told: how many findings were known, which are gone, which inputs are others."""
+        """Return what the baseline changes: how many findings were known, which are gone, which inputs are others."""
         baseline = self.policy.baseline
         if baseline is None:
             return None
