@@ -1,7 +1,7 @@
 """Read a Core ML package (.mlpackage), compiled model (.mlmodelc) or bare model (.mlmodel), whatever state it is in.
 
-Nothing here raises for what the files hold: damage is collected and reported. A package's program is read by the messages
-of coremltools where it is installed; without it only files and manifest are checked, and that is reported.
+Nothing here raises for what the files hold: damage is collected and reported. A package's program is read by
+coremltools' messages where it is installed; without it only files and manifest are checked, and the report says so.
 """
 
 from __future__ import annotations

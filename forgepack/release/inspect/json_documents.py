@@ -1,4 +1,4 @@
-"""Describe JSON files: sidecars, reports, locks, profiles, configs. What they say is shown, not judged."""
+"""Describe JSON files: sidecars, reports, locks, profiles, configs. What they say is shown, not checked."""
 
 from __future__ import annotations
 

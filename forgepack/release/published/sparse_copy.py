@@ -1,6 +1,6 @@
 """A sparse copy of a published release: small files whole, big ones as holes of their true size with their heads.
 
-The hub records size and digest of every file at a commit, so a release can be judged without its weights: the
+The hub records size and digest of every file at a commit, so a release can be checked without its weights: the
 readers of headers find them in place, the digests are the hub's own, and what no rule at that depth looks at is a
 hole in a sparse file.
 """

@@ -1,4 +1,4 @@
-"""A published release judged at its commit by the hub's own digests, without downloading the weights."""
+"""A published release checked at its commit by the hub's own digests, without downloading the weights."""
 
 from __future__ import annotations
 

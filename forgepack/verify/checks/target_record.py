@@ -1,6 +1,6 @@
 """Choose the target record to compare with: the sidecar's, or that of an attestation.
 
-This is the one place where it is chosen. Every rule reads the record through ``checks.binding`` and judges the found
+This is the one place where it is chosen. Every rule reads the record through ``checks.binding`` and checks the found
 target by all of it, so the choice can't make a wrong pair pass: it only decides which statement the report names.
 """
 

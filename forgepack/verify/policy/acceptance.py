@@ -1,4 +1,4 @@
-"""On which policy a verification is judged: which rules run, which findings are accepted, and the account of both."""
+"""By which policy a verification is checked: which rules run, which findings are accepted, and their account."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverFile:
-    """The waivers of a file, and the day on which they are judged."""
+    """The waivers of a file, and the day on which they are checked."""
 
     path: Path
     sha256: str

@@ -215,7 +215,7 @@ def _grounds(report: ReplayReport, other: ReplayReport) -> Iterator[tuple[str, A
 
 
 def _drop(name: str, most: float | None, pair: tuple[DrafterResult, DrafterResult], *, same: bool) -> GateCheck:
-    """Judge one quantity against the baseline's: its interval must not be below 0 as a whole."""
+    """Check one quantity against the baseline's: its interval must not be below 0 as a whole."""
     what = f"{name} against the baseline"
     left, right = (getattr(one, name) for one in pair)
     if left is None or right is None:
