@@ -198,7 +198,7 @@ def _read_header(handle: IO[bytes], where: str, name: str) -> tuple[NpzArray, in
 
 
 def read_npy_header(handle: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]:
-    """Return (dtype, Fortran order, shape, length of the header) of a version-1 array; ValueError if it is none.
+    """Return (dtype, Fortran order, shape, length of the header) of a version-1 array; ValueError if it is not one.
 
     NumPy's own reader evaluates the header as Python and raises whatever the tokenizer of Python does.
     """

@@ -252,7 +252,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     ),
     Sabotage(
         name="coreml_same_stem",
-        story="a Core ML package of the same stem stands in its place",
+        story="a Core ML package of the same stem is in its place",
         areas=("PKG",),
         spoil=_coreml_same_stem,
     ),

@@ -1,7 +1,7 @@
 """The recipe that a quantization states, compared with the one that a run under the profile in use writes.
 
 The quantizing side writes the report, and its digest is bound as it stands: only its content can show that it is
-of another recipe. The whole of it is compared, so that a value which nobody thought of is no way around.
+of another recipe. The whole of it is compared, so that no value escapes the comparison.
 """
 
 from __future__ import annotations
