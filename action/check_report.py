@@ -41,9 +41,9 @@ def fault_of(report: Any, run: Any, code: int) -> str | None:
     if report["tool"] != "forgepack" or report["verdict"] not in ("pass", "fail", "error"):
         return "it is no report of forgepack"
     if report["exit_code"] != code or (report["verdict"] == "pass") != (code == 0):
-        return "it tells another outcome than the exit code"
+        return "it states another outcome than the exit code"
     if run["tool"]["driver"]["name"] != "forgepack" or run["properties"]["verdict"] != report["verdict"]:
-        return "the SARIF report tells another outcome"
+        return "the SARIF report states another outcome"
     for role in _ROLES:
         given = os.environ.get(f"INPUT_{role.upper()}", "")
         told = report["inputs"].get(role)

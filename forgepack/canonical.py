@@ -37,7 +37,7 @@ _COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=
 class JsonBounds:
     """How large a JSON text may be, and how many brackets, commas and colons it may hold outside of its texts.
 
-    Both are judged before anything is parsed: a value costs up to 130 times the bytes that say it.
+    Both are checked before anything is parsed: a value costs up to 130 times the bytes that say it.
     """
 
     size: int = JSON_BYTES

@@ -3,7 +3,7 @@
 A document states itself as ``"schema": "name/version"``, reports of a verification by the number ``schema_version``
 alone. A reader knows version N alone; a document of N-1 passes
 through ``upgrade`` first. A newer or an older one is refused with the release or the command that helps. Then the
-shipped schema judges the form, so a reader checks only what no schema can say: how one field fits another.
+shipped schema checks the form, so a reader checks only what no schema can say: how one field fits another.
 
 To change a kind: raise its ``version``, write ``upgrade`` from the form before, replace the upgrade that stands
 there, and keep a document of the old form under fixtures/compat. Identities stay those of the document as it was

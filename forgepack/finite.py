@@ -32,7 +32,7 @@ def find_nonfinite(values: npt.NDArray[Any]) -> tuple[int, int] | None:
     count, first = 0, -1
     for start in range(0, bits.size, _BLOCK):
         block = bits[start : start + _BLOCK]
-        # The largest of either sign tells: as signed numbers the negative ones are less, as unsigned ones more.
+        # The largest of either sign shows it: as signed numbers the negative ones are less, as unsigned ones more.
         if int(block.view(signed).max()) < mask and int(block.max()) < negative:
             continue
         bad = np.flatnonzero(block & kind(mask) == kind(mask))

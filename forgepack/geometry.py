@@ -75,7 +75,7 @@ class Geometry:
 
 
 def parse_geometry(values: dict[str, Any]) -> Geometry:
-    """Build a Geometry from a profile's JSON object, whose form is judged already."""
+    """Build a Geometry from a profile's JSON object, whose form is checked already."""
     return Geometry(**{**values, "taps": tuple(values["taps"])})
 
 

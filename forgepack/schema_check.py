@@ -1,7 +1,7 @@
-"""Judge a JSON value by one of the schemas that ship with the tool.
+"""Check a JSON value by one of the schemas that ship with the tool.
 
 The schemas use a part of JSON Schema 2020-12. It is compiled to functions here and needs no package, so a command
-that reads headers alone starts at once, and a release of 100,000 files is judged in two seconds. A keyword beyond
+that reads headers alone starts at once, and a release of 100,000 files is checked in two seconds. A keyword beyond
 that part is an error when its schema is compiled, never a check left out. Tests compare what this file refuses with
 what another implementation refuses.
 """
@@ -41,7 +41,7 @@ Fault = Literal["value", "missing", "unknown"]
 class SchemaFault:
     """One place where a value is not what its schema says: ``keys`` and numbers lead to it.
 
-    ``kind`` tells a key that is missing, one that is unknown (``hint`` then asks for the closest known one) and a
+    ``kind`` names a key that is missing, one that is unknown (``hint`` then asks for the closest known one) and a
     value of another form; ``value`` is what stands there, None for a missing key.
     """
 
@@ -94,7 +94,7 @@ Walk = Callable[[Any], Iterator[_Found]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Node:
-    """A compiled schema: ``holds`` judges the value itself, ``walks`` yield the faults below it."""
+    """A compiled schema: ``holds`` checks the value itself, ``walks`` yield the faults below it."""
 
     words: str
     holds: Predicate

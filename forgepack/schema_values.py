@@ -1,4 +1,4 @@
-"""Keywords of JSON Schema that judge a value by itself: type, set, range, length and pattern.
+"""Keywords of JSON Schema that check a value by itself: type, set, range, length and pattern.
 
 Each takes what the schema states and returns a function that says whether a value holds it. As in JSON Schema, a
 keyword about numbers says nothing of a text, and so on: the type is a keyword of its own.

@@ -1,7 +1,7 @@
 """A Core AI asset as plain files: metadata.json, main.hash, main.mlirb; nothing of Core AI is imported.
 
 Apple's reader accepts a wrong main.hash and crashes on damaged bytecode, so everything that plain reading can
-tell is reported here first. metadata.json is bound by its content without the date: re-saving may change that alone.
+find is reported here first. metadata.json is bound by its content without the date: re-saving may change that alone.
 """
 
 from __future__ import annotations

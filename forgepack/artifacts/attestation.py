@@ -111,7 +111,7 @@ def read_attestation(path: Path, name: str) -> AttestationFile:
 
 
 def parse_attestation(raw: Mapping[str, Any], name: str) -> AttestationFile:
-    """Judge the form of an attestation, and the digest that it states of itself."""
+    """Check the form of an attestation, and the digest that it states of itself."""
     refusal = KIND.refusal(raw, where=name)
     if refusal is not None:
         return AttestationFile(name=name, attestation=None, faults=(refusal,))

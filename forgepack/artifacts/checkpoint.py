@@ -26,7 +26,7 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A checkpoint folder whose lock, config and header have been judged good; weights stay on disk."""
+    """A checkpoint folder whose lock, config and header have been checked good; weights stay on disk."""
 
     root: Path
     config: DrafterConfig

@@ -76,7 +76,7 @@ _TOP: Mapping[str, str] = {
     "sliding_window": "window",
     "rms_norm_eps": "rms_eps",
 }
-# Judged by lines of their own above, or by a rule of vocabulary.
+# Checked by lines of their own above, or by a rule of vocabulary.
 _ELSEWHERE = ("architectures", "dflash_config", "eos_token_id", "layer_types", "rope_parameters", "rope_theta")
 _DFLASH: Mapping[str, str] = {
     "block_size": "block",
@@ -193,7 +193,7 @@ def _fault(path: str, expected: Any, found: Any, code: str, other: str = "") -> 
 
 
 def read_drafter_config(path: Path) -> DrafterConfig:
-    """Read a drafter's config.json; its values are judged by ``DrafterConfig.faults``."""
+    """Read a drafter's config.json; its values are checked by ``DrafterConfig.faults``."""
     data = read_bounded(path)
     return DrafterConfig(path=path, raw=parse_object(data, where=str(path)), sha256=sha256_hex(data))
 

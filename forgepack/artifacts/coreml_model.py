@@ -1,7 +1,7 @@
 """Read a Core ML package (.mlpackage), compiled model (.mlmodelc) or bare model (.mlmodel), whatever state it is in.
 
-Nothing here raises for what the files hold: damage is collected and told. A package's program is read by coremltools'
-messages where coremltools is installed; without it, files and manifest alone are looked at, and that is said.
+Nothing here raises for what the files hold: damage is collected and reported. A package's program is read by
+coremltools' messages where it is installed; without it only files and manifest are checked, and the report says so.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _check_references(message: Any, folder: Path, found: _Found) -> None:
             files[name] = _open_named(name, folder, found)
         blobs = files[name]
         if blobs is None or blobs.faults:
-            continue  # told once, for the file
+            continue  # reported once, for the file
         record = blobs.records.get(offset)
         if record is None:
             found.hurt("coreml-weights", where, f"no record starts at {offset} of {PurePosixPath(name).name}")

@@ -1,7 +1,7 @@
 """What the schema can't say of a target's manifest: what one of its fields says, the others must allow.
 
 The bounds are what both public releases and the miniature have in common. A field whose meaning is not known is not
-judged.
+checked.
 """
 
 from __future__ import annotations

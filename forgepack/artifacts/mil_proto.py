@@ -139,7 +139,7 @@ def _stored(operation: Any, value: Any) -> tuple[int, int]:
     bits = _MIL_TYPES.get(value.type.tensorType.dataType, ("", 0))[1]
     elements = math.prod(shape)
     if operation.type == "constexpr_lut_to_dense" and "shape" in _values(operation):
-        # Before iOS 18 the indices are packed bytes, and the table's length tells the bits.
+        # Before iOS 18 the indices are packed bytes, and the table's length gives the bits.
         lut = _values(operation).get("lut")
         levels = 0 if lut is None else math.prod(d.constant.size for d in lut.type.tensorType.dimensions)
         if levels >= 2:

@@ -30,8 +30,8 @@ def coreml_folder(folder: Path) -> str | None:
 def coreml_parts(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the names at the top of a tree under which something of Core ML is, at any depth, sorted.
 
-    ``paths`` are POSIX paths below the root. A suffix or a mark tells it, whatever its case: some file systems take
-    ``X.MLPackage`` for ``X.mlpackage``.
+    ``paths`` are POSIX paths below the root. A suffix or a mark identifies it, whatever its case: some file systems
+    take ``X.MLPackage`` for ``X.mlpackage``.
     """
     found = set()
     for path in paths:
@@ -44,7 +44,7 @@ def coreml_parts(paths: Iterable[str]) -> tuple[str, ...]:
 def coreml_sidecar(sidecar: Mapping[str, Any]) -> str | None:
     """Say why a sidecar belongs to a Core ML package, or None.
 
-    Such a sidecar tells quant, policy or size_gb and none of the drafter's W, T, R and entries.
+    Such a sidecar states quant, policy or size_gb and none of the drafter's W, T, R and entries.
     """
     told = [key for key in _SIDECAR_KEYS if key in sidecar]
     if told and not any(key in sidecar for key in _DRAFTER_KEYS):

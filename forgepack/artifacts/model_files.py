@@ -140,7 +140,7 @@ def describe_model_files(root: Path) -> dict[str, Any]:
 
 
 def range_disagreements(files: ModelFiles, rows: int) -> Iterator[Disagreement]:
-    """Yield every token id of the JSON files that is none, or has no row of the vocabulary's ``rows``."""
+    """Yield every token id of the JSON files that is not valid, or has no row of the vocabulary's ``rows``."""
     stated = [(ADDED, text, number) for text, number in files.raw.get(ADDED, {}).items()]
     stated += [(VOCAB, text, number) for text, number in files.raw.get(VOCAB, {}).items()]
     stated += [(TOKENIZER_CONFIG, text, number) for number, text in _decoder(files)]

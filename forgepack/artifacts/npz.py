@@ -1,4 +1,4 @@
-"""Archives of ``np.savez``, read strictly: plain arrays alone, sizes judged before anything is read.
+"""Archives of ``np.savez``, read strictly: plain arrays alone, sizes checked before anything is read.
 
 ``np.load`` evaluates array headers, inflates whatever an archive declares, and takes pickles when asked to.
 This reader takes only what ``np.savez`` and ``np.savez_compressed`` write: a zip without comment, prefix,
@@ -59,7 +59,7 @@ class NpzArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NpzFile:
-    """A parsed archive; ``state`` is what the system said of the file that was judged."""
+    """A parsed archive; ``state`` is what the system said of the file that was checked."""
 
     path: Path
     arrays: Mapping[str, NpzArray]
@@ -137,7 +137,7 @@ def _state(handle: BinaryIO) -> tuple[int, ...]:
 
 
 def _check_directory(handle: BinaryIO, path: Path) -> int:
-    """Judge member count and directory size before zipfile reads the directory whole; return the count."""
+    """Check member count and directory size before zipfile reads the directory whole; return the count."""
     size = handle.seek(0, 2)
     handle.seek(max(0, size - _EOCD.size - _LOCATOR.size))
     tail = handle.read()
@@ -198,7 +198,7 @@ def _read_header(handle: IO[bytes], where: str, name: str) -> tuple[NpzArray, in
 
 
 def read_npy_header(handle: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]:
-    """Return (dtype, Fortran order, shape, length of the header) of a version-1 array; ValueError if it is none.
+    """Return (dtype, Fortran order, shape, length of the header) of a version-1 array; ValueError if it is not one.
 
     NumPy's own reader evaluates the header as Python and raises whatever the tokenizer of Python does.
     """

@@ -29,7 +29,7 @@ _ROW_SPAN = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quant:
-    """A judged QUANT folder; weights stay on disk. ``matrices`` are all quantized matrices, name -> shape."""
+    """A checked QUANT folder; weights stay on disk. ``matrices`` are all quantized matrices, name -> shape."""
 
     root: Path
     geometry: Geometry

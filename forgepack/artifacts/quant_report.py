@@ -51,7 +51,7 @@ Method = Literal["gptq", "rtn"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantReport:
-    """The parts of report.json that other commands judge by; ``raw`` is all of it.
+    """The parts of report.json that other commands use; ``raw`` is all of it.
 
     ``calibration_mask_scale`` was used for the Hessians, ``mask_scale`` is the one to deploy with. Digests are
     sha256 hex of whole files, ``lock_sha256`` that of the lock's canonical JSON. ``calibrated`` holds the
@@ -84,7 +84,7 @@ class QuantReport:
 
 
 def read_quant_report(path: Path) -> QuantReport:
-    """Read and judge report.json; CorruptError names the JSON path at fault."""
+    """Read and check report.json; CorruptError names the JSON path at fault."""
     data = read_bounded(path, MAX_BYTES)
     written = parse_object(data, where=str(path))
     raw = KIND.judged(written, where=str(path))

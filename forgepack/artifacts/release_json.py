@@ -3,7 +3,7 @@
 The format is Forge's (its release check and download read it); the release contract, section 7, lists its demands.
 ``export_path`` is not in that list: Forge's own reader takes the export component's folder from it. Keys beyond the
 known ones are left alone, as Forge leaves them. Reading collects every fault: what can be used of a damaged file is
-used, so that a verification can tell everything at once.
+used, so that a verification can report everything at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """forgepack.json and SHA256SUMS: what this tool adds beside a release.json of Forge's.
 
-Our digests stand in files of their own: release.json's schema is Forge's to extend, and a later reader of it may
+These digests are in files of their own: release.json's schema is Forge's to extend, and a later reader of it may
 refuse a key that it does not know. Neither file is in the inventory, whose documentation is a closed list; a
 download by Forge's own helper leaves both out.
 """

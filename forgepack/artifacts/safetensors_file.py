@@ -126,7 +126,7 @@ def read_safetensors(path: Path) -> SafetensorsFile:
 def inspect_safetensors(path: Path) -> tuple[SafetensorsFile | None, list[ForgepackError]]:
     """Return the parsed file, where it can be parsed at all, and every fault of its header and layout.
 
-    Only MissingError and UnreadableError are raised: absence is the caller's to judge.
+    Only MissingError and UnreadableError are raised: what absence means is the caller's to say.
     """
     with open_regular(path) as handle:
         size = os.fstat(handle.fileno()).st_size

@@ -1,7 +1,7 @@
 """The sidecar of a drafter package: the keys that the runtime reads, and ``forgepack``, which binds the pair.
 
 Parsing here is lenient on purpose: a package of other scripts has no ``forgepack`` object, and a verifier wants to
-show everything that can be shown. The schema is judged by ``faults``.
+show everything that can be shown. The schema is checked by ``faults``.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def read_written(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def read_sidecar(path: Path) -> Sidecar:
-    """Read a sidecar's JSON strictly; what it says is judged by others."""
+    """Read a sidecar's JSON strictly; what it says is checked by others."""
     raw, sha256 = read_written(path)
     return Sidecar(path=path, raw=current_sidecar(raw, where=str(path)), sha256=sha256)
 
@@ -146,7 +146,7 @@ def read_sidecar(path: Path) -> Sidecar:
 def current_sidecar(raw: dict[str, Any], *, where: str) -> dict[str, Any]:
     """Return a sidecar whose binding is in today's form if it was in the one before; any other is left as it is.
 
-    A binding of another kind or version is shown and judged (rule CTR007), not refused here.
+    A binding of another kind or version is shown and checked (rule CTR007), not refused here.
     """
     binding = raw.get("forgepack")
     if not isinstance(binding, dict) or not KIND.is_older(binding):

@@ -1,6 +1,6 @@
 """The target as a release root: model/ (config, tokenizer, embedding), coreai/ (manifest, packages), export/<name>/.
 
-Parts may be elsewhere; whether parts belong together is judged by manifest.export and digests, not by
+Parts may be elsewhere; whether parts belong together is checked by manifest.export and digests, not by
 folder names.
 """
 

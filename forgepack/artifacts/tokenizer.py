@@ -217,5 +217,5 @@ def texts_by_id(tokens: Mapping[int, str]) -> list[str | None]:
 
 
 def shortened(digests: Iterable[str]) -> tuple[str, ...]:
-    """Return the first eight hex digits of digests: 32 bits a run tell where ids moved."""
+    """Return the first eight hex digits of digests: 32 bits a run show where ids moved."""
     return tuple(digest[:8] for digest in digests)

@@ -1,4 +1,4 @@
-"""TOML read within bounds: size, nesting, dotted keys and numbers, each judged by code ``toml-…``."""
+"""TOML read within bounds: size, nesting, dotted keys and numbers, each checked by code ``toml-…``."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 """Whether recorded features can be a target's: every tap alive, and each another layer's state.
 
 A dead tap, a constant one or one that was recorded twice fits every shape, and the errors that a quantization reports
-on its rows come out BETTER than honest ones. Judged in each sequence by itself, tap by tap:
+on its rows come out BETTER than honest ones. Checked in each sequence by itself, tap by tap:
 
 * No row of a tap is zero as a whole: a residual state holds the token's embedding.
 * A tap varies over rows: at least an eighth of its channels move by more than 2⁻⁹ of their largest value, four
   roundings of float16. Real states move in nearly all channels; a few huge ones that hardly move are usual, so no
-  channel weighs more than another. Rows of one token alone may be equal, so they are not judged.
+  channel weighs more than another. Rows of one token alone may be equal, so they are not checked.
 * No tap is another one, nor a multiple of it, nor shifted by a constant or by one row: under the best such fit, at
   most half of the values are equal within 2⁻⁹. Neighbouring layers of real targets differ by several percent.
 
-Variation and copies are judged on up to 32 pairs of neighbouring rows and 512 channels of a sequence. On the
-miniature the best such fit gives 0.5% of the values, and every channel moves. Not judged: taps that are exchanged,
+Variation and copies are checked on up to 32 pairs of neighbouring rows and 512 channels of a sequence. On the
+miniature the best such fit gives 0.5% of the values, and every channel moves. Not detected: taps that are exchanged,
 channels in another order, sums of other taps, and noise in place of states; a replay's acceptance shows those.
 """
 
@@ -36,13 +36,13 @@ VARYING = 1 / 8
 COPIED = 1 / 2
 _PAIRS = 32
 _CHANNELS = 512
-# Fewer values than these tell nothing of a fit with two free numbers.
+# Fewer values than these show nothing about a fit with two free numbers.
 _VALUES = 64
 _ABSOLUTE = np.uint16(0x7FFF)
 
 
 def read_checked_traces(path: Path, geometry: Geometry) -> TraceSet:
-    """Read a trace file and judge the features of every sequence, as ``check_features`` does."""
+    """Read a trace file and check the features of every sequence, as ``check_features`` does."""
     traces = read_traces(path, geometry)
     for sequence in traces.sequences:
         check_features(traces, sequence.index)
@@ -87,7 +87,7 @@ def _check_rows(traces: TraceSet, index: int, part: F16, start: int) -> None:
 
 
 def _check_variation(traces: TraceSet, index: int, values: F32) -> None:
-    """Judge taps (taps, rows, channels) by the channels that move over rows."""
+    """Check taps (taps, rows, channels) by the channels that move over rows."""
     moved = values.max(axis=1) - values.min(axis=1) > CLOSE * np.abs(values).max(axis=1)
     shares = moved.mean(axis=1)
     tap = int(np.argmin(shares))
@@ -97,7 +97,7 @@ def _check_variation(traces: TraceSet, index: int, values: F32) -> None:
 
 
 def _check_copies(traces: TraceSet, index: int, values: F32) -> None:
-    """Judge each pair of taps (taps, rows, channels), rows in pairs of neighbours, at no shift and at one row's."""
+    """Check each pair of taps (taps, rows, channels), rows in pairs of neighbours, at no shift and at one row's."""
     taps = traces.geometry.taps
     for left, right in combinations(range(len(taps)), 2):
         for shift, x, y in _shifts(values[left], values[right]):

@@ -90,7 +90,7 @@ class TraceSequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TraceSet:
-    """A judged trace file; features are read one sequence at a time."""
+    """A checked trace file; features are read one sequence at a time."""
 
     path: Path
     digest: str
@@ -141,7 +141,7 @@ class TraceSet:
 
 
 def read_traces(path: Path, geometry: Geometry) -> TraceSet:
-    """Read and judge a trace file of ``geometry``; features are judged when they are read."""
+    """Read and check a trace file of ``geometry``; features are checked when they are read."""
     archive = read_npz(path)
     size, digest = hash_file(path)
     _check_keys(path, archive.arrays)

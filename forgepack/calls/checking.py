@@ -49,7 +49,7 @@ def verify(
     ``depth`` is "header" (headers and small files), "hash" (all bytes), "lineage" (every constant decoded and equal
     to its source, which needs Core AI's package) or "run" (both entries on the CPU; ``traces`` are the sequences,
     ``blocks`` about how many blocks). With ``quant`` and ``checkpoint`` constants are compared with these as well.
-    ``strict`` lets warnings refuse. ``timeout`` bounds each reading or run of an asset, in seconds.
+    ``strict`` treats warnings as errors. ``timeout`` bounds each reading or run of an asset, in seconds.
 
     The report's ``verdict`` is "pass", "fail", "error" (the verification could not be finished), or "selection" where
     ``accept`` selects rules: unknown is never a pass. ``exit_code`` is the command's. The report lists the options

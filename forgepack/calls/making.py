@@ -172,7 +172,7 @@ def emit(
 ) -> EmitResult:
     """Emit the drafter package of a quantization into the folder ``out``: asset, sidecar, codebooks, licences.
 
-    The verifier's rules judge the inputs by their headers first, then every byte is hashed: quantization, checkpoint
+    The verifier's rules check the inputs by their headers first, then every byte is hashed: quantization, checkpoint
     and target must belong together. The same inputs give the same bytes. ``created`` is the only date in them, in
     seconds since 1970, and fixed by default. ``allow_links`` follows symbolic links to files, as in a hub's cache.
     ``warnings`` of the result name what is legal and should be known.

@@ -112,7 +112,7 @@ def gate(
     timings: StrPath | None = None,
     profile: str = DEFAULT_PROFILE,
 ) -> GateResult:
-    """Judge a replay's report by a release rule, a JSON or TOML file; ``verdict`` is "pass" or "fail".
+    """Check a replay's report by a release rule, a JSON or TOML file; ``verdict`` is "pass" or "fail".
 
     ``drafter`` is the folder that the report must be about, every byte of which is hashed. ``baseline`` is an older
     report on the same workload, ``timings`` are those of a live run. What is missing, null or not to be parsed is a

@@ -105,7 +105,7 @@ def build(
     steps are kept in ``request.work``. ``endpoint``, ``token`` and ``timeout`` are those of ``fetch``.
 
     A pair that the verification refuses is not an exception: the result's ``refused`` is true, nothing is bundled,
-    and its ``report`` says why. ``outcomes`` tells for each step "made", "up to date" or "refused". Raises the errors
+    and its ``report`` says why. ``outcomes`` says for each step "made", "up to date" or "refused". Raises the errors
     of the steps, and IdentityError for drift.
 
     >>> request = api.BuildRequest(

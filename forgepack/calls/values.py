@@ -29,7 +29,7 @@ _UNTOLD = ("progress", "token")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a long call tells its listener: the step, how much of it is done, and the file, matrix or rule at work.
+    """What a long call reports: the step, how much of it is done, and the file, matrix or rule at work.
 
     ``done`` and ``total`` count bytes, in ``quantize`` operations; ``total`` is 0 where it is not known. A listener
     may be called from several threads, one call at a time.
@@ -45,7 +45,7 @@ Listener: TypeAlias = Callable[[Progress], None]
 
 
 def teller(progress: Listener | None, step: str) -> Callable[[str], None]:
-    """Return a function that tells a listener what a step is at."""
+    """Return a function that reports to a listener what a step is at."""
 
     def tell(name: str) -> None:
         if progress is not None:
@@ -55,7 +55,7 @@ def teller(progress: Listener | None, step: str) -> Callable[[str], None]:
 
 
 def counter(progress: Listener | None) -> Callable[[str, int, int, str], None]:
-    """Return a function that tells a listener a step, what is done of it, of how much, and the name at work."""
+    """Return a function that reports a step, what is done of it, of how much, and the name at work."""
 
     def tell(step: str, done: int, total: int, name: str = "") -> None:
         if progress is not None:

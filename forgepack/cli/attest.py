@@ -71,7 +71,7 @@ def attest(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options
     1).
 
     The package is not touched. forgepack verify DRAFTER --target DIR --attestation FILE passes the pair from then on.
-    The attestation repeats what the evidence showed; it judges nothing: forgepack gate does.
+    The attestation repeats what the evidence showed; it decides nothing: forgepack gate does.
     """
     from forgepack.release.attest.files import AttestationPlace, attestation_bytes, open_attest_inputs
     from forgepack.release.attest.make import attest as make

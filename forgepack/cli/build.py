@@ -186,7 +186,7 @@ def _settings(fetch: dict[str, Any]) -> HubSettings:
 
 
 def _effects(progress: StepProgress) -> Effects:
-    """Return a fetch's effects, told as a step among others: two live displays can't be drawn at once."""
+    """Return a fetch's effects, shown as a step among others: two live displays can't be drawn at once."""
     from forgepack.hub import Effects
 
     def report(now: HubProgress) -> None:

@@ -59,7 +59,7 @@ _FOLDER = click.Path(path_type=Path)
 def bundle(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
     """Stage a release: the target and the drafter in DRAFTER in one folder, with documents and release.json.
 
-    release.json is of schema 1, as Forge's release check demands it. Beside it stand forgepack.json, which binds it
+    release.json is of schema 1, as Forge's release check demands it. Beside it are forgepack.json, which binds it
     to the pair, and SHA256SUMS. LICENSE is the target's; README.md, NOTICE, MODIFICATIONS.md and QWEN_SOURCE.json are
     written, unless --documents has them.
 

@@ -62,7 +62,7 @@ def find_config(named: Path | None) -> Path | None:
 
 
 def load_config(named: Path | None, commands: Iterable[str], find_command: FindCommand) -> Config:
-    """Read and judge the configuration; UsageError names the key, what it may be, and the closest known one."""
+    """Read and check the configuration; UsageError names the key, what it may be, and the closest known one."""
     path = find_config(named)
     if path is None:
         return Config(path=None)

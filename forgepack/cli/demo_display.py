@@ -26,7 +26,7 @@ class PlainObserver:
         """Say nothing: the stage's end is one line."""
 
     def note(self, stage: str, text: str) -> None:
-        """Tell details when verbose."""
+        """Print details when verbose."""
         self._console.detail(f"{stage}: {text}")
 
     def end(self, stage: str, *, ok: bool, seconds: float, summary: str) -> None:

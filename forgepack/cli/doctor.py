@@ -34,7 +34,7 @@ _MARKS = {"ok": "ok", "missing": "MISSING", "note": "note"}
 def doctor(*, online: bool, timeout: float, profile_name: str, as_json: bool) -> int:
     """Say what this machine lacks, if anything: Python, dependencies, Core AI, data files, disk.
 
-    Exits with 7 when something is missing that the tool can't do its whole work without. Nothing is changed, and
+    Exits with 7 when something that the tool needs for its whole work is missing. Nothing is changed, and
     without --online no network is used.
     """
     from forgepack.doctor.machine import look_around

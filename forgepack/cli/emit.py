@@ -47,7 +47,7 @@ _FOLDER = click.Path(path_type=Path)
 def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: Any) -> None:
     """Emit the drafter package of QUANT: asset, sidecar, codebooks, config, licences.
 
-    The rules of forgepack verify judge the inputs first, by their headers. Then every input is hashed and must belong
+    The rules of forgepack verify check the inputs first, by their headers. Then every input is hashed and must belong
     to the others: the quantization to the checkpoint, row by row, and to the target's head, the target's own head
     package to its export. The package is written beside --out and moved there whole; the same inputs give the same
     bytes.
@@ -84,7 +84,7 @@ def emit(ctx: click.Context, /, *, as_json: bool, profile_name: str, **options: 
 
 
 def _open_inputs(console: Console, profile: Profile, options: dict[str, Any]) -> EmitInputs:
-    """Judge and read the inputs; what is only warned of is said."""
+    """Check and read the inputs; what is only warned of is said."""
     from forgepack.verify.emission import InputPaths, open_inputs, warnings_of
 
     paths = InputPaths(

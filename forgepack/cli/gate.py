@@ -33,10 +33,10 @@ _FILE = click.Path(path_type=Path)
 @json_option
 @click.pass_context
 def gate(ctx: click.Context, /, *, report: Path, as_json: bool, profile_name: str, **options: Any) -> int:
-    """Judge REPORT, which forgepack replay wrote, by a release rule.
+    """Check REPORT, which forgepack replay wrote, by a release rule.
 
-    The rule names a workload by its traces' digest, the target and the drafter; exit code 1 when it is not met. What
-    is missing, null, unbound or not to be parsed fails: it never passes.
+    The rule names a workload by its traces' digest, the target and the drafter; exit code 1 when it is not met. A
+    value that is missing, null, unbound or invalid fails: it never passes.
     """
     from forgepack.release.replay.gate.judge import gate_json
 

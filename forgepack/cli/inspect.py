@@ -19,7 +19,7 @@ def inspect(*, path: Path, deep: bool, profile_name: str | None, as_json: bool) 
     """Identify PATH, any file or folder, of this tool or not: its kind, digests and faults.
 
     Checkpoint, QUANT, drafter package, asset, target and its parts, traces, sidecar, lock, reports, Core ML packages,
-    safetensors and NumPy files, Git LFS pointers. Exit code 1 when something is wrong with what is there.
+    safetensors and NumPy files, Git LFS pointers. Exit code 1 when a fault is found.
     """
     from forgepack.release.inspect.inspection import inspect_path, inspection_json
     from forgepack.render.inspect_text import inspect_lines

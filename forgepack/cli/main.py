@@ -98,7 +98,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _configure(self, ctx: click.Context, name: str, console: Console) -> None:
-        """Take the defaults of options from the configuration file, and tell of variables that nothing reads."""
+        """Take the defaults of options from the configuration file, and report variables that nothing reads."""
         from forgepack.cli.config import load_config, refuse_weaker
         from forgepack.cli.settable import reads_file
         from forgepack.cli.variables import refuse_variables, source_date, unknown_variables

@@ -1,4 +1,4 @@
-"""Outputs of commands: judged before any work, with every path that the command line names as an input."""
+"""Outputs of commands: checked before any work, with every path that the command line names as an input."""
 
 from __future__ import annotations
 

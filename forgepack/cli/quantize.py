@@ -61,7 +61,7 @@ def quantize(ctx: click.Context, /, *, as_json: bool, profile_name: str, **optio
     """Quantize a checkpoint into the folder QUANT: drafter_quant.safetensors and report.json.
 
     The blocks that the traces record are walked layer by layer, so no step holds the whole model in memory; each
-    matrix is calibrated on the rows that feed it and judged on rows that it never saw (--held-out, else every
+    matrix is calibrated on the rows that feed it and evaluated on rows that it never saw (--held-out, else every
     sixth sequence). Traces of this project say which drafter and target they belong to and are refused with others;
     traces without identity are taken and recorded as unbound.
 

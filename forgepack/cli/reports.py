@@ -1,4 +1,4 @@
-"""The files that ``verify --report`` names: judged and cleared before any work, and written when it is done."""
+"""The files that ``verify --report`` names: checked and cleared before any work, and written when it is done."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def parse_report(text: str) -> NamedReport:
 
 
 def open_reports(texts: Sequence[str], *, force: bool, inputs: Inputs) -> tuple[NamedReport, ...]:
-    """Judge every --report, then remove the older ones: all of them or none."""
+    """Check every --report, then remove the older ones: all of them or none."""
     reports = tuple(parse_report(text) for text in texts)
     refuse_one_place(*(one.path for one in reports))
     for one in reports:

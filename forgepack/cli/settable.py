@@ -69,7 +69,7 @@ LINE = Settable()
 BOTH = Settable(file=ANY, variable=ANY)
 FILE = Settable(file=ANY)
 VARIABLE = Settable(variable=ANY)
-# A profile is who judges: a file of the checkout may name one that ships, but bring none of its own.
+# A profile decides what passes: a file of the checkout may name one that ships, but not bring its own.
 JUDGE = Settable(file=SHIPPED, variable=ANY)
 UNTOLD = Settable(told=False)
 

@@ -155,7 +155,7 @@ def copy_constant(operation: Any, room: npt.NDArray[np.uint8], size: int) -> int
         copy(constant_op=operation, destination=room[:size])
         return size
     # A byte that keeps its mark was not written, unless it is the mark's own: the second mark differs from the first
-    # in every byte. Large buffers are copied once where the first mark tells enough; it can't be known beforehand.
+    # in every byte. Large buffers are copied once where the first mark decides; it can't be known beforehand.
     start, filled = max(size - 1, 0), size == 0
     for mark in _MARKS:
         tail = room[start : size + GUARD]

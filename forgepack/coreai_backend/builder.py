@@ -42,8 +42,8 @@ class Program:
 def build_program(functions: Sequence[Function], constants: ConstantLookup) -> Program:
     """Build all functions into one program; a constant that several of them use is stored once.
 
-    Raises InternalError if a body's results are not what its function declares, or if a constant without a name of
-    ours is left; PlatformError where Core AI is missing or refuses the program.
+    Raises InternalError if a body's results are not what its function declares, or if a constant without a name that
+    forgepack gave is left; PlatformError where Core AI is missing or refuses the program.
     """
     attributes: dict[str, Any] = {}
 

@@ -86,7 +86,7 @@ class AssetReader:
     def __enter__(self) -> Self:
         with self._asking:
             self._entered += 1
-            with suppress(ForgepackError):  # told when something is asked
+            with suppress(ForgepackError):  # reported when something is asked
                 self._start()
         return self
 

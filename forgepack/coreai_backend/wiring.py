@@ -71,7 +71,7 @@ class _Follower(OperandReader):
         self.gain: int | None = None
 
     def follow(self) -> None:
-        """Evaluate all operations in order, then judge the last, which returns the logits."""
+        """Evaluate all operations in order, then check the last, which returns the logits."""
         expected = (self._input, (self._rows, self._head.rows))
         found = tuple(port.shape for port in (*self._function.inputs, *self._function.outputs))
         if found != expected:
@@ -220,7 +220,7 @@ class _Follower(OperandReader):
         cells = np.arange(decoded.rows * self._rows).reshape(1, decoded.rows, 1, self._rows)
         return Logits(cells=cells + self._place * PART)
 
-    # What is judged at the end.
+    # What is checked at the end.
 
     def _check_use(self) -> None:
         used, todo = set[int](), [len(self._values)]

@@ -40,7 +40,7 @@ _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 def locked_work(out: Path, *, force: bool, inputs: Inputs | None = None, needed: int = 0) -> Iterator[Path]:
     """Yield the work folder of ``out``, locked against a second run; what a dead run left in it is kept.
 
-    First the place is judged (``check_folder``) against ``inputs`` by their roles, a replacement that was killed is
+    First the place is checked (``check_folder``) against ``inputs`` by their roles, a replacement that was killed is
     mended, and ``needed`` bytes must be free, less what the work folder holds already. UsageError for a place that
     is refused or held by another run, OutputError for a disk that is full or can't be written.
     """

@@ -11,7 +11,7 @@ from forgepack.disk.places import descriptor_of, is_through
 
 
 def clear_output(path: Path | None) -> None:
-    """Remove an older file of an output that has been judged: it must not pass for what a run that fails made."""
+    """Remove an older file of an output that has been checked: it must not pass for what a run that fails made."""
     if path is not None and not is_through(path):
         remove_file(path)
 

@@ -1,6 +1,6 @@
 """Which files a folder of this tool holds by its own record: what --force may replace.
 
-Names, sizes and digests are taken from a record, leniently: the readers of the folder judge its content.
+Names, sizes and digests are taken from a record, leniently: the readers of the folder check its content.
 """
 
 from __future__ import annotations

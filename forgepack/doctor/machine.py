@@ -67,7 +67,7 @@ def _python() -> Condition:
 
 
 def _dependencies() -> Iterator[Condition]:
-    """Yield each declared dependency that applies here, judged by its declared versions."""
+    """Yield each declared dependency that applies here, checked by its declared versions."""
     try:
         from packaging.requirements import Requirement
 

@@ -75,7 +75,7 @@ PackageOpener = Callable[[Path], AbstractContextManager[OpenedDrafter]]
 
 
 def kind_of(path: Path) -> Kind:
-    """Tell what a folder holds; UsageError when it is none, MissingError when it holds no drafter."""
+    """Say what a folder holds; UsageError when it is none, MissingError when it holds no drafter."""
     if not path.is_dir():
         raise UsageError("no such folder", where=str(path))
     if path.suffix == SUFFIX:

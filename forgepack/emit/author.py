@@ -76,7 +76,7 @@ def open_author(folder: Path, *, geometry: Geometry, recipe: Recipe) -> Iterator
 
 
 def _failure(err: DamagedAssetError, folder: Path) -> ForgepackError:
-    """Tell a disk that refused from a toolchain that failed: Core AI's writer ends the process in both cases."""
+    """Distinguish a disk that refused from a toolchain that failed: both end Core AI's writer."""
     found = str(err.found)
     reason = next((reason for reason in _FULL if reason in found), None)
     if reason is not None:

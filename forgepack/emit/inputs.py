@@ -1,4 +1,4 @@
-"""The inputs of emission, judged against the profile and each other before anything is written."""
+"""The inputs of emission, checked against the profile and each other before anything is written."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Identity:
 
 
 def input_states(inputs: EmitInputs) -> tuple[FileState, ...]:
-    """Return the state of every file that is read after it was judged: it must be the same when all is written."""
+    """Return the state of every file that is read after it was checked: it must be the same when all is written."""
     checkpoint, head = inputs.checkpoint, inputs.target.head
     locked = [checkpoint.root / file.path for file in checkpoint.lock.files]
     paths = [inputs.quant.tensors.path, *locked, inputs.target.embedding.path]
@@ -225,7 +225,7 @@ def _check_hashes(target: Target, files: dict[str, Any]) -> None:
 def _calibrated_on(inputs: EmitInputs, target: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     """Yield (what, key of the report, expected, found) for what must be equal between target and calibration.
 
-    Headers were judged by verification's rules; this takes digests of whole files. Of the tokenizer its meaning
+    Headers were checked by verification's rules; this takes digests of whole files. Of the tokenizer its meaning
     counts, where the report states it.
     """
     report = inputs.quant.report

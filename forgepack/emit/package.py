@@ -1,6 +1,6 @@
 """Emission: compute the constants, author the asset, describe it all, publish in one step.
 
-Every byte of the inputs is judged meanwhile; nothing is published, or said of them, before they have passed.
+Every byte of the inputs is checked meanwhile; nothing is published, or said of them, before they have passed.
 """
 
 from __future__ import annotations

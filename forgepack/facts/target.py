@@ -1,4 +1,4 @@
-"""Facts of a target, part by part, from what headers tell to what all bytes tell.
+"""Facts of a target, part by part, from what headers show to what all bytes show.
 
 Each function yields what one part of the target states. Emission needs all of them (``target_record``); the verifier
 asks for those whose part could be read at its depth. Paths are relative to the part that holds the file, so no
@@ -115,7 +115,7 @@ def settings_facts(files: TokenizerFiles) -> Iterator[Fact]:
 
 
 def meaning_facts(tokenizer: Tokenizer) -> Iterator[Fact]:
-    """Yield what the tokenizer means; digests of runs of ids tell later which token moved."""
+    """Yield what the tokenizer means; digests of runs of ids show later which token moved."""
     found = {
         "tokenizer.semantic_sha256": ("meaning", tokenizer.semantic_sha256),
         "token_ids.count": ("ids, count", tokenizer.size),

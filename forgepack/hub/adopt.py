@@ -1,4 +1,4 @@
-"""``forgepack fetch --adopt``: a checkpoint folder obtained otherwise is judged as far as can be, and locked."""
+"""``forgepack fetch --adopt``: a checkpoint folder obtained otherwise is checked as far as can be, and locked."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FolderSource:
 
 
 def adopt_checkpoint(request: AdoptRequest, *, effects: Effects) -> FetchReport:
-    """Judge the folder's files, hash them and write a lock with ``adopted`` true; no network.
+    """Check the folder's files, hash them and write a lock with ``adopted`` true; no network.
 
     Refused are absent, empty and link-only files, pointers, pages, weights that are not the profile's closed set of
     tensors, known-bad digests, files of which the client that brought them recorded another repository, commit or

@@ -49,7 +49,7 @@ class HubSettings:
 class HubFile:
     """The hub's record of one file at one commit: ``sha256`` for a file in LFS, else None; ``blob_id`` of git.
 
-    For a file in LFS ``blob_id`` is that of its pointer, so ``sha256`` judges; else the git blob id does.
+    For a file in LFS ``blob_id`` is that of its pointer, so ``sha256`` decides; else the git blob id does.
     """
 
     path: str
@@ -212,7 +212,7 @@ class HubClient:
 
         headers: dict[str, str] = build_hf_headers(token=self._settings.token, **self._library())
         self._authorization = headers.get("authorization", "")
-        if not self._authorization.isascii():  # HF_TOKEN has been judged, so it came from the client's store
+        if not self._authorization.isascii():  # HF_TOKEN has been checked, so it came from the client's store
             raise HubFaultError(TOKEN_FILE, found="other characters")
         return headers
 

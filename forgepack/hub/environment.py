@@ -1,4 +1,4 @@
-"""Variables that huggingface_hub and its HTTP library read by themselves, judged before they do.
+"""Variables that huggingface_hub and its HTTP library read by themselves, checked before they do.
 
 Both raise whatever comes of a bad value, some at their import, and none names the variable. Here each is named, and
 no value is shown: a proxy's address may hold a password, and a token is a secret.
@@ -24,7 +24,7 @@ _OURS = ("HF_", "HUGGING", "XDG_CACHE_HOME")
 
 
 def import_client() -> ModuleType:
-    """Judge the environment, import huggingface_hub and return its constants; UsageError names the variable."""
+    """Check the environment, import huggingface_hub and return its constants; UsageError names the variable."""
     check_environment(os.environ)
     try:
         from huggingface_hub import constants

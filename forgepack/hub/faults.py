@@ -30,7 +30,7 @@ class RangeRefusedError(TransientHubError):
 
 
 class RequestFailedError(Exception):
-    """A failed request on its way through the client, whose own retry loop sleeps without telling.
+    """A failed request on its way through the client, whose own retry loop sleeps without a message.
 
     That loop knows the HTTP library's errors and statuses, not this class; ``translated`` unwraps it. Either
     ``__cause__`` is the library's error or ``status`` and ``headers`` are the answer's.

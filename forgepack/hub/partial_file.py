@@ -1,4 +1,4 @@
-"""A file on its way: bytes land, are hashed as they land, and are judged by the hub's record."""
+"""A file on its way: bytes land, are hashed as they land, and are checked by the hub's record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When to ask the hub again: failures in a row are counted, waited for and told."""
+"""When to ask the hub again: failures in a row are counted, waited for and reported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """huggingface_hub's HTTP session for the time of one download: bounded, quiet, and its token kept at home.
 
-The client lists without a timeout, retries some requests with sleeps of its own and tells of it on
+The client lists without a timeout, retries some requests with sleeps of its own and reports them on
 stderr, asks the hub for a list of known agents before the first request, and sends the token to any address that
 a listing's ``Link`` header names. All of it is process-wide, so it is changed on entry and put back on exit: one
 download at a time in a process.

@@ -1,4 +1,4 @@
-"""One file from the hub into its part: ranged, resumed, retried, hashed, and judged."""
+"""One file from the hub into its part: ranged, resumed, retried, hashed, and checked."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from forgepack.profile import load_profile
 
 
 class Observer(Protocol):
-    """What the demo tells while it runs."""
+    """What the demo reports while it runs."""
 
     def begin(self, stage: str) -> None:
         """Say that a stage has begun."""

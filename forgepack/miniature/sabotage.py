@@ -1,7 +1,7 @@
 """Copies of the good pair, each spoiled in one way in which pairs have gone wrong (contract, section 6).
 
 A spoiler changes the copy alone and repairs what a careful or careless person would repair with it (hashes of
-files, the sidecar's record), so that only the rule that fits can tell.
+files, the sidecar's record), so that only the rule that fits can find it.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     ),
     Sabotage(
         name="coreml_same_stem",
-        story="a Core ML package of the same stem stands in its place",
+        story="a Core ML package of the same stem is in its place",
         areas=("PKG",),
         spoil=_coreml_same_stem,
     ),

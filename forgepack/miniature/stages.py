@@ -22,7 +22,7 @@ from forgepack.verify.findings.report import Depth, Report
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """How one sabotaged pair was judged: ``expected`` areas, and the ids of the rules that failed."""
+    """How one sabotaged pair was checked: ``expected`` areas, and the ids of the rules that failed."""
 
     name: str
     story: str

@@ -1,4 +1,4 @@
-"""What is judged of a quantization's inputs before any work, in a dry run too."""
+"""What is checked of a quantization's inputs before any work, in a dry run too."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Examined:
 
 
 def examine(sources: Sources, profile: Profile) -> Examined:
-    """Judge all inputs but the checkpoint's weights; nothing is written.
+    """Check all inputs but the checkpoint's weights; nothing is written.
 
     Raises UsageError where nothing is left to hold out, IdentityError for parts that do not belong together and for
     sequences that come twice, NumericsError for features that can't be a target's.

@@ -37,7 +37,7 @@ class Plan:
 
 
 def plan(sources: Sources, out: Path, profile: Profile, options: Options) -> Plan:
-    """Judge the inputs as ``quantize`` does, and count what it would do with them; nothing is written."""
+    """Check the inputs as ``quantize`` does, and count what it would do with them; nothing is written."""
     found = examine(sources, profile)
     rows = chosen_rows(sources, found.split, profile)
     steps = make_steps(profile.geometry, rows, gptq=options.method == "gptq")

@@ -51,7 +51,7 @@ class Counter:
         return costs
 
     def note(self, name: str) -> None:
-        """Count a matrix as finished, and tell it."""
+        """Count a matrix as finished, and report it."""
         if self._left.pop(name, None) is None or self._tell is None:
             return
         self._tell(

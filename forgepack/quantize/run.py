@@ -1,4 +1,4 @@
-"""Quantization from judged inputs to a QUANT folder: resumable by matrix, published whole or not at all."""
+"""Quantization from checked inputs to a QUANT folder: resumable by matrix, published whole or not at all."""
 
 from __future__ import annotations
 

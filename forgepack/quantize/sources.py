@@ -1,4 +1,4 @@
-"""The inputs of a quantization: judged against the profile and each other before any work, identified by digest."""
+"""The inputs of a quantization: checked against the profile and each other before any work, identified by digest."""
 
 from __future__ import annotations
 

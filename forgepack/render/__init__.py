@@ -1,4 +1,4 @@
-"""A report shown as text, JSON, SARIF, JUnit or workflow commands; nothing is judged here.
+"""A report shown as text, JSON, SARIF, JUnit or workflow commands; nothing is checked here.
 
 May import: artifacts, verify, release.inspect, release.diff, release.replay, release.replay.gate.
 """

@@ -39,7 +39,7 @@ def origin_text(one: Chosen) -> str:
 
 
 def baseline_lines(report: Report) -> Iterator[str]:
-    """Yield what the baseline told: which one it is, what is gone since."""
+    """Yield what the baseline changes: which one it is, how many findings are known, what is gone since."""
     result = report.baseline
     if result is None:
         return

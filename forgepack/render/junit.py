@@ -72,7 +72,8 @@ def _tell(case: Element, tag: str, kind: str, text: str) -> None:
 
 
 def _text(check: Check) -> str:
-    lines = []
+    """Return what is wrong, which is the message of a failure, then each finding, why it matters and the remedy."""
+    lines = [escape_line(check.violation)]
     held = check.held(None)
     for finding in held:
         place = escape_line(finding.where or finding.subject)

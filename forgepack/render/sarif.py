@@ -113,7 +113,7 @@ def _results(check: Check, report: Report, places: dict[str, int]) -> Iterator[d
 
 
 def _acceptance(report: Report, finding: Finding) -> dict[str, Any]:
-    """Return how SARIF tells that a finding is waived (a suppression) or known (unchanged since the baseline)."""
+    """Return how SARIF says that a finding is waived (a suppression) or known (unchanged since the baseline)."""
     out: dict[str, Any] = {}
     accepted = finding.accepted
     if report.baseline is not None:

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape as escape_xml
 from forgepack.escaping import escape_line
 
 Point = tuple[float, float]
-# Okabe and Ito's colours, which people with any colour vision tell apart.
+# Okabe and Ito's colours, which people with any colour vision can distinguish.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY, PALE = "#666666", "#DDDDDD"
 _FONT = 'font-family="Helvetica, Arial, sans-serif"'

@@ -14,7 +14,7 @@ from forgepack.verify.findings.causes import SHOWN, cause_lines, failure_lines
 from forgepack.verify.findings.report import AT_HAND, Check, Report, Status
 
 _LONG_RUN = 3
-# What most pairs have not, and need not: told with -v alone.
+# Most pairs have neither, and need neither: shown with -v only.
 _UNASKED = {NO_ATTESTATION, NO_EVIDENCE}
 
 
@@ -63,7 +63,7 @@ def _failures(report: Report) -> Iterator[str]:
 
 
 def _accepted(report: Report) -> Iterator[str]:
-    """Tell what is waived or known: accepted, but never out of sight; then what is gone since the baseline."""
+    """List what is waived or known: accepted, but never hidden; then what is gone since the baseline."""
     told = False
     for check in report.checks:
         lines = list(accepted_lines(check))

@@ -27,7 +27,7 @@ from forgepack.verify.inputs.reading import Input
 from forgepack.verify.inputs.sources import Sources, absolute
 from forgepack.verify.open_pair import OpenPair
 
-# The rule that compares the quantization's profile with the one that judges.
+# The rule that compares the quantization's profile with the one in use.
 _PROFILE = "SRC012"
 
 
@@ -46,7 +46,7 @@ class InputPaths:
 
 
 class RefusedInputsError(IdentityError):
-    """Rules of verification refuse the inputs (exit 4); its lines tell each rule's findings as a report does."""
+    """Rules of verification refuse the inputs (exit 4); its lines list each rule's findings as a report does."""
 
     def __init__(self, report: Report) -> None:
         report = _of_profile(report)
@@ -61,7 +61,7 @@ class RefusedInputsError(IdentityError):
 
 
 def open_inputs(paths: InputPaths, out: Path, profile: Profile) -> tuple[EmitInputs, Report]:
-    """Judge the inputs by their headers, then read them; the report holds warnings and notes, which do not refuse.
+    """Check the inputs by their headers, then read them; the report holds warnings and notes, which do not refuse.
 
     ``out`` is the package's folder, which need not exist. What takes all bytes is left to emission itself. Raises
     RefusedInputsError for what a rule refuses, and the readers' errors.
@@ -114,7 +114,7 @@ def emit_paths(
     created: int = FIXED_DATE,
     report: Callable[[Progress], None] | None = None,
 ) -> EmitResult:
-    """Judge and read the inputs, and emit the package into ``out``; all warnings are in the result.
+    """Check and read the inputs, and emit the package into ``out``; all warnings are in the result.
 
     ``created`` is the package's only date, in seconds since 1970. Raises what ``open_inputs`` and ``emit_package``
     raise.

@@ -67,7 +67,7 @@ def _turn(one: Rule, pair: Pair) -> tuple[int, bool, int]:
 
     Reader errors are reported last: by then every rule has read what it looks at. Before that, rules wait for
     nothing as long as others can be evaluated that need no input which takes long to read; of those that do, the
-    ones that judge bytes alone come last: all bytes take longest.
+    ones that check bytes alone come last: all bytes take longest.
     """
     waits = any(pair.input(name).depth > Depth.HEADER for name in (*one.needs, *one.each_of))
     return one.phase, waits, -one.depth if waits else one.depth

@@ -167,7 +167,7 @@ class OpenPair(Pair):
 
 
 def planned_files(pair: Pair) -> Iterator[Path]:
-    """Yield every file whose bytes some digest can judge: whole folders, but named files of model and checkpoint.
+    """Yield every file whose bytes some digest can check: whole folders, but named files of model and checkpoint.
 
     Of build and export these are the files that emission binds (``artifacts.tree.content``).
     """

@@ -26,7 +26,7 @@ def commands_page() -> str:
     intro = [
         "# Commands",
         "",
-        "Data goes to stdout, messages to stderr. `-q` leaves errors only, `-v` tells more, `-h` shows help of a",
+        "Data goes to stdout, messages to stderr. `-q` leaves errors only, `-v` says more, `-h` shows help of a",
         "command; they stand before or after its name. Exit codes: [exit-codes.md](exit-codes.md). Options with a",
         "*key* may stand in a [configuration file](configuration.md); the others are said each time.",
         "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -97,6 +98,20 @@ def test_junit_counts_agree(text: str) -> None:
     for tag, count in (("testcase", 11), ("failure", 2), ("error", 2), ("skipped", 4), ("system-out", 3)):
         assert count == len(root.findall(f".//{tag}"))
     assert ("11", "2", "2", "4") == tuple(root.attrib[k] for k in ("tests", "failures", "errors", "skipped"))
+
+
+def test_the_headline_of_a_failure_says_what_is_wrong() -> None:
+    """The rule's own text, else that its title does not hold; never the title alone."""
+    report = make_report("x")
+    refusing = [check for check in report.checks if check.status == "fail" and report.refuses(check)]
+    suites = ElementTree.fromstring(render_report(report, "junit"))
+    assert [check.violation for check in refusing] == [one.attrib["message"] for one in suites.iter("failure")]
+    text, annotations = (render_report(report, name).decode() for name in ("text", "github"))
+    for check in refusing:
+        assert f"does not hold: {check.title}" == check.violation
+        assert "tensors are missing" == replace(check, fails="tensors are missing").violation
+        assert check.violation in text
+        assert check.violation.replace(":", "%3A") in annotations
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -42,7 +42,7 @@ def open_bundle_inputs(  # noqa: PLR0913  (one keyword for each thing that may b
 
 
 def find_upstream(profile: Profile, ident: str | None, revision: str | None) -> Upstream:
-    """Return what the options name, else the profile's; UsageError where neither tells both."""
+    """Return what the options name, else the profile's; UsageError where neither names both."""
     pinned = profile.target.upstream
     if revision is not None:
         hint = "name the commit of the upstream checkpoint: --upstream-revision COMMIT"

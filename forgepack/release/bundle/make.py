@@ -125,7 +125,7 @@ class _Job:
         files.sort(key=lambda file: file.path)
         data = dump_canonical(self._release(files))
         raw = parse_object(data, where=RELEASE_FILE)
-        # Its faults are those of the inputs: they are reported when the stage is judged.
+        # Its faults are those of the inputs: they are reported when the stage is checked.
         release, _ = parse_release(raw, path=self.stage / RELEASE_FILE, sha256=sha256_hex(data))
         assert release is not None
         record = release_record(release, len(data), self._binding(), profile=self.profile)

@@ -52,7 +52,7 @@ class Diff:
     """What was compared, its kinds, and every difference in order; ``cut`` says that there are more.
 
     ``rules`` are those that the verifier fails ``right`` by, given the sidecar of ``left`` or its own; None where the
-    sides are not two drafter packages of a known profile, which nothing judges.
+    sides are not two drafter packages of a known profile.
     """
 
     left: Path

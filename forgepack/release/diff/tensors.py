@@ -47,7 +47,7 @@ def matrix_differences(left: SafetensorsFile, right: SafetensorsFile, file: str)
     for name in sorted(_matrices(left) & _matrices(right)):
         parts = [n for n in (f"{name}.lut", f"{name}.idx", f"{name}.scale", f"{name}.int8") if n in left.tensors]
         if any(_unlike(left.tensors[n], right.tensors.get(n)) for n in parts):
-            continue  # told as tensors of another form
+            continue  # reported as tensors of another form
         if all(equal_bytes(left.raw(n), right.raw(n)) for n in parts):
             continue
         amount = measure_blocks(_dequantized(left, right, name))
@@ -83,7 +83,7 @@ def _rows(file: SafetensorsFile, name: str, kind: str, span: slice) -> npt.NDArr
     scale = np.asarray(file.array(f"{name}.scale")[span], np.float32)
     if kind == "idx":
         table = np.asarray(file.array(f"{name}.lut"), np.float32).reshape(-1)
-        values = table[np.minimum(stored, table.size - 1)]  # an index out of range is the verifier's to tell
+        values = table[np.minimum(stored, table.size - 1)]  # an index out of range is the verifier's to report
     else:
         values = np.asarray(stored, np.float32)
     return np.asarray(values * scale[:, None], np.float32)

@@ -20,7 +20,7 @@ _TITLES = {
 
 
 def describe_coreml(notes: Notes) -> None:
-    """Tell functions, states, ports, how weights are stored, by which method where the file says so, and the head."""
+    """Note functions, states, ports, how weights are stored, by which method where the file says so, and the head."""
     found = read_coreml(notes.path)
     notes.title = f"{_TITLES[found.kind]}: never a substitute for a Core AI package"
     notes.faults += [Fault(code=d.code, where=d.where, what=d.what) for d in found.damage]

@@ -53,7 +53,7 @@ def sidecar_facts(notes: Notes, raw: Json) -> None:
         notes.facts["bound"] = "no: written by other scripts, nothing in it is a digest"
         return
     tell(notes, bound, profile="profile.name", method="quantization.method", taps="target.taps.layer_ids")
-    # No profile judges here: whether one pins the files is for verify to say.
+    # No profile is applied here: whether one pins the files is for verify to say.
     for number, sentence in enumerate(unproven_sources(bound, pinned=False)):
         notes.facts["not proven" if number == 0 else f"not proven, {number + 1}"] = sentence
     digests = {
@@ -81,7 +81,7 @@ def _file_digest(bound: Json, path: str) -> Any:
 
 
 def release_facts(notes: Notes, raw: dict[str, Any]) -> None:
-    """Write down what a release.json says, leniently: judging it is the verifier's."""
+    """Write down what a release.json says, leniently: checking it is the verifier's."""
     upstream, drafter = raw.get("upstream_model"), raw.get("drafter")
     if isinstance(upstream, dict):
         notes.identity["upstream"] = f"{upstream.get('id')} @ {upstream.get('revision')}"

@@ -35,7 +35,7 @@ from forgepack.verify.inputs.layout import LICENCE_FILE, NOTICE_FILE, SELECTOR_F
 
 
 def describe_checkpoint(notes: Notes) -> None:
-    """Tell pins, config and weights; every byte is compared with the lock where all bytes are asked for."""
+    """Note pins, config and weights; every byte is compared with the lock where all bytes are asked for."""
     root = notes.path
     notes.title = "an unquantized drafter checkpoint"
     lock = notes.attempt(lambda: read_lock(root)) if (root / LOCK_NAME).exists() else None
@@ -71,7 +71,7 @@ def _lock_facts(notes: Notes, lock: CheckpointLock) -> None:
 
 
 def describe_quant(notes: Notes) -> None:
-    """Tell how and from what a drafter was quantized."""
+    """Note how and from what a drafter was quantized."""
     root = notes.path
     notes.title = "a quantized drafter (QUANT)"
     report = notes.attempt(lambda: read_quant_report(root / REPORT_FILE))
@@ -98,7 +98,7 @@ def describe_quant(notes: Notes) -> None:
 
 
 def describe_package(notes: Notes) -> None:
-    """Tell what a drafter package belongs to: its sidecar's word, beside its asset's digest."""
+    """Note what a drafter package belongs to, as its sidecar states, and its asset's digest."""
     root = notes.path
     notes.title = "a drafter package"
     for asset in sorted(path for path in root.iterdir() if path.name.endswith(SUFFIX)):
@@ -118,7 +118,7 @@ def _package_parts(notes: Notes, asset: Path, sidecar: Path) -> None:
 
 
 def describe_asset(notes: Notes) -> None:
-    """Tell an asset's digest, what its metadata says, and, where programs are asked for, its entry points."""
+    """Note an asset's digest, what its metadata says, and, where programs are asked for, its entry points."""
     notes.title = "a Core AI asset"
     files = notes.attempt(lambda: read_asset_files(notes.path))
     if files is None:
@@ -156,7 +156,7 @@ def _entry_points(notes: Notes, files: AssetFiles) -> None:
 
 
 def describe_target(notes: Notes) -> None:
-    """Tell every part of a target's release root."""
+    """Note every part of a target's release root."""
     notes.title = "a target's release root"
     paths = locate_target(notes.path)
     describe_model(notes, paths.model)
@@ -169,7 +169,7 @@ def describe_target(notes: Notes) -> None:
 
 
 def describe_model(notes: Notes, root: Path | None = None) -> None:
-    """Tell config, tokenizer and embedding of a target's model folder."""
+    """Note config, tokenizer and embedding of a target's model folder."""
     folder = root or notes.path
     notes.title = "a target's model folder: config, tokenizer, embedding"
     config = notes.attempt(lambda: read_target_config(folder / CONFIG_FILE))
@@ -188,7 +188,7 @@ def describe_model(notes: Notes, root: Path | None = None) -> None:
 
 
 def describe_build(notes: Notes, root: Path | None = None) -> None:
-    """Tell manifest, chunks and head package of a target's build."""
+    """Note manifest, chunks and head package of a target's build."""
     folder = root or notes.path
     notes.title = "a target's build: manifest and packages"
     manifest = notes.attempt(lambda: read_manifest(folder))
@@ -210,7 +210,7 @@ def describe_build(notes: Notes, root: Path | None = None) -> None:
 
 
 def describe_export(notes: Notes, root: Path | None = None) -> None:
-    """Tell the head and the layers of a target's export."""
+    """Note the head and the layers of a target's export."""
     folder = root or notes.path
     notes.title = "a target's export: layers and head"
     layers = sum(1 for p in folder.iterdir() if p.name.startswith("layer_") and "mixer" not in p.name)
@@ -222,7 +222,7 @@ def describe_export(notes: Notes, root: Path | None = None) -> None:
 
 
 def describe_bundle(notes: Notes) -> None:
-    """Tell what a release holds, by its own inventory."""
+    """Note what a release holds, by its own inventory."""
     notes.title = "a release (bundle)"
     path = notes.path / RELEASE_FILE
     raw = notes.attempt(lambda: parse_object(read_bounded(path, RELEASE_BYTES), where=str(path)))
@@ -239,7 +239,7 @@ def describe_bundle(notes: Notes) -> None:
 
 
 def describe_folder(notes: Notes) -> None:
-    """Tell what is in a folder of no known kind."""
+    """Note what is in a folder of no known kind."""
     notes.title = "a folder of unknown kind"
     files = list(_files(notes.path))
     notes.facts["files"] = f"{len(files)}, {sum(entry.size for entry in files)} bytes"

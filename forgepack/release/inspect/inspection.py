@@ -1,4 +1,4 @@
-"""Tell what a file or folder is: kind, identity, facts, faults; nothing is written or downloaded."""
+"""Say what a file or folder is: kind, identity, facts, faults; nothing is written or downloaded."""
 
 from __future__ import annotations
 

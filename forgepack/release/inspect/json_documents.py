@@ -1,4 +1,4 @@
-"""Describe JSON files: sidecars, reports, locks, profiles, configs. What they say is shown, not judged."""
+"""Describe JSON files: sidecars, reports, locks, profiles, configs. What they say is shown, not checked."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def describe_json(kind: str, notes: Notes) -> None:
 
 
 def describe_damaged_json(notes: Notes) -> None:
-    """Tell why a file that should be JSON is none."""
+    """Note why a file that should be JSON is not JSON."""
     notes.title = "a file that should be JSON"
     notes.hash(notes.path)
     notes.attempt(lambda: read_json(notes.path))

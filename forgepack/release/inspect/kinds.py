@@ -1,4 +1,4 @@
-"""From a kind to the describer that tells it."""
+"""From a kind to its describer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _describe_plain(kind: str, notes: Notes) -> None:
 
 
 def _describe_pointer(notes: Notes) -> None:
-    """Tell which file a Git LFS pointer stands for."""
+    """Note which file a Git LFS pointer stands for."""
     notes.title = "a Git LFS pointer: the file itself was never downloaded"
     with open_regular(notes.path) as handle:
         text = handle.read(1024).decode("utf-8", "replace")

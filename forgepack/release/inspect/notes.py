@@ -57,7 +57,7 @@ class Notes:
         self.faults.append(Fault(code=err.code or type(err).__name__, where=where, what="; ".join(parts)))
 
     def hash(self, path: Path, name: str = "sha256") -> str | None:
-        """Write a file's digest down unless it is large and not all bytes are asked for; tell a known one."""
+        """Write a file's digest down unless it is large and not all bytes are asked for; name a known one."""
         if path.stat().st_size > HASH_LIMIT and not self.deep:
             self.facts["not hashed"] = f"{path.name} is over {HASH_LIMIT >> 30} GiB: give --deep"
             return None

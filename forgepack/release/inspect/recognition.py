@@ -1,4 +1,4 @@
-"""What a file or folder is, told from names and first bytes alone; nothing raises for what it holds."""
+"""What a file or folder is, recognised by names and first bytes alone; nothing raises for what it holds."""
 
 from __future__ import annotations
 

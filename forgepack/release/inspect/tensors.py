@@ -21,7 +21,7 @@ _DEEP_HEAD = 64 << 20
 
 
 def tensor_facts(notes: Notes, file: SafetensorsFile) -> None:
-    """Tell how many tensors of which types a file holds, and which profile's they are."""
+    """Note how many tensors of which types a file holds, and which profile's they are."""
     infos = file.tensors.values()
     types = Counter(info.dtype for info in infos)
     told = ", ".join(f"{count} {dtype}" for dtype, count in sorted(types.items()))
@@ -103,7 +103,7 @@ def _head_tensors(vocab: int, hidden: int) -> dict[str, tuple[str, tuple[int, ..
 
 
 def head_facts(notes: Notes, file: SafetensorsFile) -> None:
-    """Tell a head's form and, where it is small or all bytes are asked for, the digest of its content."""
+    """Note a head's form and, where it is small or all bytes are asked for, the digest of its content."""
     from forgepack.coreai_backend.head_content import content_of_safetensors
 
     tensor_facts(notes, file)
@@ -115,7 +115,7 @@ def head_facts(notes: Notes, file: SafetensorsFile) -> None:
 
 
 def describe_safetensors(notes: Notes) -> None:
-    """Tell header and digest of a safetensors file, and every fault of its layout."""
+    """Note header and digest of a safetensors file, and every fault of its layout."""
     notes.title = "a safetensors file"
     file, faults = inspect_safetensors(notes.path)
     for fault in faults:
@@ -132,7 +132,7 @@ def describe_safetensors(notes: Notes) -> None:
 
 
 def describe_npz(notes: Notes) -> None:
-    """Tell a NumPy archive's arrays; traces as such."""
+    """Note a NumPy archive's arrays; traces as such."""
     archive = notes.attempt(lambda: read_npz(notes.path))
     if archive is None or not any(name.startswith("tokens_") for name in archive.arrays):
         notes.title = "a NumPy archive"
@@ -192,7 +192,7 @@ def _identity_facts(notes: Notes, identity: TraceIdentity) -> None:
 
 
 def describe_npy(notes: Notes) -> None:
-    """Tell a NumPy array's type and shape; an embedding table as such."""
+    """Note a NumPy array's type and shape; an embedding table as such."""
     notes.title = "a NumPy array"
     try:
         embedding = read_embedding(notes.path)

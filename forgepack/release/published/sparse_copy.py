@@ -1,6 +1,6 @@
 """A sparse copy of a published release: small files whole, big ones as holes of their true size with their heads.
 
-The hub records size and digest of every file at a commit, so a release can be judged without its weights: the
+The hub records size and digest of every file at a commit, so a release can be checked without its weights: the
 readers of headers find them in place, the digests are the hub's own, and what no rule at that depth looks at is a
 hole in a sparse file.
 """
@@ -72,7 +72,7 @@ class SparseCopy:
         try:
             table = read_embedding(path)
         except ForgepackError:
-            return  # told by the rule that owns the fault
+            return  # reported by the rule that owns the fault
         name = path.relative_to(self.folder).as_posix()
         if token < table.shape[0] and name in self._heads:
             size = 2 * table.shape[1]

@@ -1,4 +1,4 @@
-"""A published release judged at its commit by the hub's own digests, without downloading the weights."""
+"""A published release checked at its commit by the hub's own digests, without downloading the weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PublishedRelease:
 def name_release(text: str, profile: Profile, settings: HubSettings) -> tuple[str, str]:
     """Split REPO@COMMIT; UsageError for anything but an owner/name and a full commit.
 
-    For a branch or tag the hub is asked once for the commit that it names now, to tell it in the hint.
+    For a branch or tag the hub is asked once for the commit that it names now, to name it in the hint.
     """
     repo, separator, commit = text.partition("@")
     if not separator or not is_repo(repo):
@@ -114,7 +114,7 @@ def _download(copy: SparseCopy, wanted: PublishedRelease) -> None:
     except ForgepackError as err:
         if err.exit_code != 4:
             raise
-        release = None  # told by the rule that owns the fault
+        release = None  # reported by the rule that owns the fault
     if release is not None:
         names |= {file.path for file in release.files if not (wanted.plain and file.component == "drafter")}
     copy.fill(listed, names)

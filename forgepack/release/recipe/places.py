@@ -1,4 +1,4 @@
-"""Where a build may write: judged for all its steps before the first of them, and the room that they take."""
+"""Where a build may write: checked for all its steps before the first of them, and the room that they take."""
 
 from __future__ import annotations
 

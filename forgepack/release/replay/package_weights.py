@@ -97,7 +97,7 @@ def _calibrated(sidecar: Path) -> Fingerprint | Uncalibrated:
     try:
         stated = read_sidecar(sidecar).value("forgepack.quantization.calibration.traces.fingerprint")
     except ForgepackError:
-        return "unknown"  # what is wrong with the sidecar is the verifier's to tell
+        return "unknown"  # what is wrong with the sidecar is the verifier's to report
     return parse_fingerprint(stated) or "unknown"
 
 
@@ -111,7 +111,7 @@ def _mask_scale(values: Values, sidecar: Path) -> float:
     try:
         stated = read_sidecar(sidecar).raw.get("mask_scale")
     except ForgepackError:
-        stated = None  # what is wrong with the sidecar is the verifier's to tell
+        stated = None  # what is wrong with the sidecar is the verifier's to report
     if isinstance(stated, float | int) and not isinstance(stated, bool) and 0 < stated <= 1:
         masked = (anchor * np.float32(stated)).astype(np.float16)
         if (gains[1:] == masked).all():

@@ -1,4 +1,4 @@
-"""Which file of a release is judged how: the table that leaves no file without an answer.
+"""Which file of a release is checked how: the table that leaves no file without an answer.
 
 Paths are those that reports show: ``drafter/``, ``model/``, ``coreai/``, ``export/`` (below the export's own name),
 ``checkpoint/``, ``quant/``, and the root of a bundle. The first line that matches counts.
@@ -25,7 +25,7 @@ class Covered:
     """Files whose path matches ``pattern`` as a whole, and what is known of them.
 
     ``judged`` are the rules of which one refuses a spoiled file, or warns of it; ``bound`` is where their digest is
-    recorded; ``reason`` says why no rule judges what they mean: such files are named in every report.
+    recorded; ``reason`` says why no rule checks what they mean: such files are named in every report.
     """
 
     pattern: str
@@ -183,7 +183,7 @@ def covering(path: str) -> Covered:
 
 
 def is_known_in_another_case(path: str) -> bool:
-    """Say whether a path is another's where case is not told apart: of a file that rules judge under its own name.
+    """Say whether a path is another's where case is ignored: of a file that rules check under its own name.
 
     What a package is called is its manifest's to say: any case is its own.
     """

@@ -1,7 +1,7 @@
 """What covers each leaf of every JSON document of a release, checkpoint and quantization: a table, read as data.
 
 A document is named by its POSIX path in a release, or below ``checkpoint/`` and ``quant/``; a leaf by its path, with
-``[]`` for a place in a list. The first line whose two patterns match counts. A leaf is judged by rules, or it is not
+``[]`` for a place in a list. The first line whose two patterns match counts. A leaf is checked by rules, or it is not
 and has a reason. Of the latter those that may matter are named in every report (rule CTR090); ``harmless`` ones are
 not. A leaf that no line matches is named, too. Tests walk the miniature's documents: no leaf without a line, no line
 without a leaf, and each rule refuses its leaves.
@@ -33,9 +33,9 @@ _TARGET_CONFIG = "sidecar: forgepack.target.config_sha256"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """One line: which leaves of which documents, the rules that judge them, and what binds them beside that.
+    """One line: which leaves of which documents, the rules that check them, and what binds them beside that.
 
-    ``reason`` says why no rule judges the value, or, beside rules, what of it they leave open. ``harmless`` leaves
+    ``reason`` says why no rule checks the value, or, beside rules, what of it they leave open. ``harmless`` leaves
     mean nothing for the pair.
     """
 
@@ -48,7 +48,7 @@ class Leaf:
 
     @property
     def told(self) -> bool:
-        """Whether reports name it as not judged."""
+        """Whether reports name it as not checked."""
         return not self.judged and not self.harmless
 
 
@@ -93,7 +93,7 @@ _SIZES = (
     *("head_dim", "num_target_layers", "sliding_window", "rms_norm_eps"),
 )
 _BLOCK = ("block_size", "conv_group_size", "conv_kernel_size", "selector_rank", "selector_top_k")
-# Those of NEUTRAL that a drafter's config of this family states; the others are judged alike where they stand.
+# Those of NEUTRAL that a drafter's config of this family states; the others are checked alike where they stand.
 _DTYPES = ("dtype", "torch_dtype")
 _CONFIG = (
     _line(CONFIG, r"(architectures|layer_types)\[\]", "CTR010"),

@@ -97,7 +97,7 @@ def expected_records(pair: Pair) -> dict[str, Any]:
     records: dict[str, Any] = {}
     for role, spec in constant_table(pair.profile.geometry, pair.profile.recipe).items():
         if not spec.inline and role not in constants:
-            continue  # told by the rule that finds constants
+            continue  # reported by the rule that finds constants
         record: dict[str, Any] = {"dtype": spec.dtype, "shape": list(spec.shape), "formula": spec.formula}
         if spec.inline:
             record["sha256"] = spec.digest(lambda name: source(pair, name))
@@ -110,7 +110,7 @@ def expected_records(pair: Pair) -> dict[str, Any]:
 def expected_narrowing(pair: Pair) -> dict[str, Any] | None:
     """Return by role how many values of the sources float16 can't hold exactly, as a sidecar counts them.
 
-    None where a source has not the tensors for it, which the rules of the constants tell.
+    None where a source has not the tensors for it, which the rules of the constants report.
     """
     from forgepack.emit.sidecar_content import narrowed_counts
     from forgepack.emit.table import constant_table

@@ -69,7 +69,7 @@ def wired_head(pair: Pair) -> FoundHead:
 def gain_source(pair: Pair) -> GainSource | None:
     """Return the first source of the gain that is there: the export's last layer, then the small tensors.
 
-    None when there is none: a file that can't be read or has no such tensor is none, its own rules judge it.
+    None when there is none: a file that can't be read or has no such tensor is none, its own rules check it.
     """
     geometry, target = pair.profile.geometry, pair.sources.target
     if target.export is not None:

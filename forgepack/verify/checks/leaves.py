@@ -1,4 +1,4 @@
-"""The leaves of JSON documents, and which line of ``coverage_leaves`` covers each: what no rule judges has a name.
+"""The leaves of JSON documents, and which line of ``coverage_leaves`` covers each: what no rule checks has a name.
 
 A leaf is a value that is neither an object nor a list, or an empty one of either. Its path joins keys by dots and
 writes ``[]`` for a place in a list: ``chunks[].taps[]``.
@@ -44,7 +44,7 @@ def _lines_of(document: str) -> tuple[Leaf, ...]:
 
 
 def unjudged(document: str, raw: Any) -> list[str]:
-    """Return the paths of a document that no rule judges, sorted: an object of which none is judged by its own path.
+    """Return the paths of a document that no rule checks, sorted: an object of which none is checked by its own path.
 
     What states nothing (null, an empty object or list) is left out.
     """
@@ -53,7 +53,7 @@ def unjudged(document: str, raw: Any) -> list[str]:
 
 
 def _unjudged(document: str, value: Any, keys: Keys) -> tuple[list[str], bool]:
-    """Return the paths below ``keys`` that are not judged, and whether something else is judged there."""
+    """Return the paths below ``keys`` that are not checked, and whether something else is checked there."""
     if not isinstance(value, dict | list) or not value:
         line = line_of(document, path_of(keys))
         told = line is None or line.told

@@ -1,7 +1,7 @@
-"""The recipe that a quantization states, compared with the one that a run under the judging profile writes.
+"""The recipe that a quantization states, compared with the one that a run under the profile in use writes.
 
-The quantizing side writes the report, and its digest is bound as it stands: only its content can tell that it is
-of another recipe. The whole of it is compared, so that a value which nobody thought of is no way around.
+The quantizing side writes the report, and its digest is bound as it stands: only its content can show that it is
+of another recipe. The whole of it is compared, so that no value escapes the comparison.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from forgepack.artifacts.quant_report import Method
 from forgepack.facts.fact import differences
 from forgepack.profile import Profile
 
-# Judged by lines of their own, with their causes: SRC012, NUM007, SRC020.
+# Checked by lines of their own, with their causes: SRC012, NUM007, SRC020.
 _ELSEWHERE = ("variant", "mask_scale")
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a list of taps: the kinds of fault that shapes can't reveal, told apart."""
+"""What is wrong with a list of taps: the kinds of fault that shapes can't reveal, distinguished."""
 
 from __future__ import annotations
 

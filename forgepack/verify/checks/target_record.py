@@ -1,6 +1,6 @@
 """Choose the target record to compare with: the sidecar's, or that of an attestation.
 
-This is the one place where it is chosen. Every rule reads the record through ``checks.binding`` and judges the found
+This is the one place where it is chosen. Every rule reads the record through ``checks.binding`` and checks the found
 target by all of it, so the choice can't make a wrong pair pass: it only decides which statement the report names.
 """
 
@@ -48,7 +48,7 @@ def differing_parts(pair: Pair, record: Any) -> Iterator[str]:
 
 
 def _header_parts(pair: Pair) -> Iterator[tuple[str, Callable[[], Iterator[Fact]]]]:
-    """Yield (name, facts) of each part of the target that headers tell of."""
+    """Yield (name, facts) of each part of the target that headers show."""
     if pair.manifest.available:
         manifest = pair.manifest.value
         yield "export", lambda: facts.export_facts(manifest)

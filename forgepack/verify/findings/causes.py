@@ -39,7 +39,7 @@ def failure_lines(failure: Failure) -> Iterator[str]:
 
 
 def _check(check: Check, *, digests: bool) -> Iterator[str]:
-    """Tell a failed check; ``digests`` adds what a waiver of each finding needs."""
+    """Report a failed check; ``digests`` adds what a waiver of each finding needs."""
     yield f"{check.id} {check.severity}: {check.violation}"
     for finding in check.held(None)[:SHOWN]:
         yield from _finding(finding, "  ")

@@ -27,7 +27,7 @@ I64 = npt.NDArray[np.int64]
 
 WORST = 1e-2
 TYPICAL = 5e-3
-# A median tells more than the worst call only where there are some.
+# A median says more than the worst call only where there are some.
 TYPICAL_CALLS = 8
 # Seeded features are like no model's: float16's rounding grows through them. Measured at worst: 1.6e-2 on the
 # miniature (3 layers, four seeds), 3.2e-2 at the release's geometry with random weights (5 layers). The graph's own

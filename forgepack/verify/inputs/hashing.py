@@ -1,4 +1,4 @@
-"""Digests of all bytes that a verification judges: each file read once, a thread a core, largest files first."""
+"""Digests of all bytes that a verification checks: each file read once, a thread a core, largest files first."""
 
 from __future__ import annotations
 

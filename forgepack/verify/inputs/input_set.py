@@ -1,4 +1,4 @@
-"""A set of inputs judged at one depth: how they are declared, found and shown, whatever they are inputs of."""
+"""A set of inputs checked at one depth: how they are declared, found and shown, whatever they are inputs of."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class InputSet:
         depth: Depth = Depth.HEADER,
         absent: str | None = None,
     ) -> Input[T]:
-        """Declare an input read from one path, links judged first; ``absent`` counts only where there is no path."""
+        """Declare an input read from one path, links checked first; ``absent`` counts only where there is no path."""
         if path is None:
             return Input(name, never, depth=depth, absent=absent)
 

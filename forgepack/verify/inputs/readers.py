@@ -1,4 +1,4 @@
-"""Readers that the verifier needs beyond those of the artifacts: foreign kinds and absence told apart."""
+"""Readers that the verifier needs beyond those of the artifacts: foreign kinds and absence distinguished."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_asset(path: Path) -> AssetFiles:
     """Read the asset's plain files; a Core ML model under an asset's name is refused as that."""
     reason = coreml_folder(path)
     if reason is not None:
-        what = "a Core ML package stands under the asset's name"
+        what = "a Core ML package has the asset's name"
         raise CorruptError(what, where=str(path), expected="main.mlirb", found=reason, code="coreml-package")
     return read_asset_files(path)
 

@@ -1,6 +1,6 @@
-"""Where two tokenizers differ, told from one of them and the sidecar's digests of the other's runs of ids.
+"""Where two tokenizers differ, derived from one of them and the sidecar's digests of the other's runs of ids.
 
-The other tokenizer is not at hand, only 32 bits for each run of 64 ids. That tells the runs in which ids moved; an
+The other tokenizer is not at hand, only 32 bits for each run of 64 ids. That shows the runs in which ids moved; an
 exchange of two tokens, the fault that was seen, is found by trying it.
 """
 

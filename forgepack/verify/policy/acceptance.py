@@ -1,4 +1,4 @@
-"""On which policy a verification is judged: which rules run, which findings are accepted, and the account of both."""
+"""By which policy a verification is checked: which rules run, which findings are accepted, and their account."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class AcceptanceRecord:
                 yield one, self._digests.get((one.rule, one.subject))
 
     def baseline_result(self, inputs: Mapping[str, Mapping[str, str]]) -> BaselineResult | None:
-        """Return what the baseline told: how many findings were known, which are gone, which inputs are others."""
+        """Return what the baseline changes: how many findings were known, which are gone, which inputs are others."""
         baseline = self.policy.baseline
         if baseline is None:
             return None

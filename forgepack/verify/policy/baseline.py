@@ -57,7 +57,7 @@ class Baseline:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read a report as a baseline; UsageError when it is none: no gate passes by a baseline that can't be read."""
+    """Read a report as a baseline; UsageError when it is not one: no gate passes by a baseline that can't be read."""
     try:
         data = read_bounded(path, MAX_BYTES)
         raw = KIND.judged(parse_object(data, where=str(path)), where=str(path))

@@ -46,7 +46,7 @@ class Rule:
     ``title`` states what holds, ``fails`` what is wrong where it does not: the headline of a failure. Without a text
     of its own a rule says "does not hold:" and its title; one whose title denies something needs its own.
     ``demand`` is the docstring of its function: the sentence that holds when it passes. ``needs`` names the inputs
-    without which it says nothing; ``each_of`` those that it judges one by one, so that it passes only if each could
+    without which it says nothing; ``each_of`` those that it checks one by one, so that it passes only if each could
     be read. ``codes`` are the readers' error codes that it reports; ``after`` names rules, by id or by the start of
     one, whose failure explains it. Findings of a rule that is not ``waivable`` count
     whatever waivers, baselines, --ignore and --exit-zero say. A ``late`` rule is evaluated after all others.

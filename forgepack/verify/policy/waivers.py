@@ -1,7 +1,7 @@
 """Waivers: findings that their owner accepts for a time, each named by rule, exact place and digest.
 
 Only findings of waivable rules can be waived. What a rule of the other kind finds makes the pair another pair or its
-bytes other bytes, and no reason brings acceptance back.
+bytes other bytes, and no reason restores acceptance.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaiverFile:
-    """The waivers of a file, and the day on which they are judged."""
+    """The waivers of a file, and the day on which they are checked."""
 
     path: Path
     sha256: str

@@ -1,6 +1,6 @@
 """CTR, attestations: the target is the package's own, or one that it was measured with and attested for.
 
-Nothing here judges whether a target would draft well: a target that nobody has measured is "not attested", no more.
+Nothing here says whether a target would draft well: a target that nobody has measured is "not attested", no more.
 """
 
 from __future__ import annotations

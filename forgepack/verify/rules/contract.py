@@ -12,7 +12,7 @@ from forgepack.verify.findings.report import Finding
 from forgepack.verify.inputs.pair import Pair
 from forgepack.verify.policy.rule import row, rule
 
-# Judged by the rules of their own areas.
+# Checked by the rules of their own areas.
 _ELSEWHERE = {"dflash_config.target_layer_ids", "dflash_config.mask_token_id", "vocab_size", "dtype", "torch_dtype"}
 
 

@@ -71,7 +71,7 @@ def zeros(pair: Pair) -> Iterator[Finding]:
     closes="a layer of NaN passed",
 )
 def finite(pair: Pair) -> Iterator[Finding]:
-    """Every floating value of the layers' files is finite; on the hub nobody looks."""
+    """Every floating value of the layers' files is finite; weights on the hub are not read."""
     if "hub" in pair.sources.named:
         return
     for path, tensor, count, first in nonfinite_tensors(pair.export_files.value):

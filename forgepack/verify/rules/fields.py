@@ -1,4 +1,4 @@
-"""CTR: what of the documents no rule judges is named, and the record of the upstream says what release.json says."""
+"""CTR: what of the documents no rule checks is named, and the record of the upstream says what release.json says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CTR, the files as a whole: those of model/ that the pair is bound to, and all that nothing binds or judges."""
+"""CTR, the files as a whole: those of model/ that the pair is bound to, and all that nothing binds or checks."""
 
 from __future__ import annotations
 

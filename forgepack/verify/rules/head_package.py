@@ -1,6 +1,6 @@
 """HEAD, the target's head package: that it computes what its numbers are for.
 
-Its constants are the head's by content (HEAD004, HEAD005). These rules judge the program around them: from x over the
+Its constants are the head's by content (HEAD004, HEAD005). These rules check the program around them: from x over the
 final norm to the logits, and nothing else.
 """
 

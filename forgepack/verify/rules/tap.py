@@ -1,6 +1,6 @@
 """TAP: the drafter listens to the outputs of the layers it was trained on, in that order.
 
-Every statement of the taps is judged against the profile: the drafter's config, the target's manifest, the sidecar.
+Every statement of the taps is checked against the profile: the drafter's config, the target's manifest, the sidecar.
 Each kind of fault has its own rule, because each has its own cause and cure.
 """
 

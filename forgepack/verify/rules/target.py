@@ -15,7 +15,7 @@ from forgepack.verify.inputs.pair import Pair
 from forgepack.verify.policy.rule import row, rule
 
 _MANIFEST = "coreai/manifest.json"
-_MARKS = re.compile(rf"{JUNK.pattern}|(^|/)\.git(keep|attributes)$")  # what tools leave, and PATH006 tells
+_MARKS = re.compile(rf"{JUNK.pattern}|(^|/)\.git(keep|attributes)$")  # what tools leave, and PATH006 reports
 
 
 @rule(

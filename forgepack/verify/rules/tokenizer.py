@@ -87,7 +87,7 @@ def pinned(pair: Pair) -> Iterator[Finding]:
         return
     by_meaning = pair.binding.available and bound(pair, "target.tokenizer.sha256") == expected
     if by_meaning and pair.tokenizer.value.semantic_sha256 == bound(pair, "target.tokenizer.semantic_sha256"):
-        return  # written again: TOK002 tells
+        return  # written again: TOK002 reports it
     yield differing("tokenizer.json", pair.place(tokenizer.path), expected=expected, found=tokenizer.sha256)
 
 

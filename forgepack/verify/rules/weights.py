@@ -57,7 +57,7 @@ def missing(pair: Pair) -> Iterator[Finding]:
     title="no tensor is unexpected",
     fails="there are unexpected tensors",
     why="a tensor under another name is a scheme that this tool does not implement, or a weight that is skipped",
-    remedy="restore the file from its source; a drafter must not bring a head or an embedding of its own",
+    remedy="restore the file from its source; a drafter must not have a head or an embedding of its own",
     each_of=_FILES,
 )
 def unexpected(pair: Pair) -> Iterator[Finding]:

@@ -215,7 +215,7 @@ def _grounds(report: ReplayReport, other: ReplayReport) -> Iterator[tuple[str, A
 
 
 def _drop(name: str, most: float | None, pair: tuple[DrafterResult, DrafterResult], *, same: bool) -> GateCheck:
-    """Judge one quantity against the baseline's: its interval must not be below 0 as a whole."""
+    """Check one quantity against the baseline's: its interval must not be below 0 as a whole."""
     what = f"{name} against the baseline"
     left, right = (getattr(one, name) for one in pair)
     if left is None or right is None:
@@ -235,7 +235,7 @@ def _drop(name: str, most: float | None, pair: tuple[DrafterResult, DrafterResul
 def check_two_constraint(
     rule: TwoConstraintRule, file: TimingsFile | None, drafter_sha256: str | None
 ) -> Iterator[GateCheck]:
-    """Tell speed ratio and live acceptance where timings are given; they weigh only if the policy requires them."""
+    """Report speed ratio and live acceptance where timings are given; they weigh only if the policy requires them."""
     if file is None:
         return
     for check in _two_constraint(rule, file, drafter_sha256):

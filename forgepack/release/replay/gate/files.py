@@ -28,7 +28,7 @@ class GateFiles:
 
 
 def judge_files(files: GateFiles, profile: Profile) -> GateResult:
-    """Judge a replay's report by a release rule; what is wrong with the report is a failed check, not an error.
+    """Check a replay's report by a release rule; what is wrong with the report is a failed check, not an error.
 
     Raises UsageError for a file that is not there, a policy that is not valid or that asks for an input which is not
     given, and the readers' errors of the drafter, every byte of which is read.

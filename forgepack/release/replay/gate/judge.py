@@ -33,7 +33,7 @@ SCHEMA = "forgepack.gate/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateInputs:
-    """What is judged, by what, against what; ``drafter_sha256`` is that of the folder that the user names."""
+    """What is checked, by what, against what; ``drafter_sha256`` is that of the folder that the user names."""
 
     policy: Policy
     report: ReportFile
@@ -67,7 +67,7 @@ class GateResult:
 
 
 def judge(inputs: GateInputs) -> GateResult:
-    """Judge a report by a policy; UsageError when the policy asks for an input that was not given."""
+    """Check a report by a policy; UsageError when the policy asks for an input that was not given."""
     policy = inputs.policy
     _demand_inputs(inputs)
     checks = list(check_file(inputs.report))
