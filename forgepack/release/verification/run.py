@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from forgepack.errors import UsageError
 from forgepack.profile import Profile
@@ -14,6 +15,9 @@ from forgepack.verify.inputs.extra_files import ExtraFiles
 from forgepack.verify.inputs.sources import Sources
 from forgepack.verify.policy.acceptance import Policy
 from forgepack.verify.policy.selection import parse_selection
+
+if TYPE_CHECKING:
+    from forgepack.artifacts.attestation import Evidence
 
 # A day is longer than any reading of an asset: more is a mistake.
 MAX_SECONDS = 86400.0
@@ -61,7 +65,6 @@ def read_accepting(acceptance: Acceptance, *, of_pair: bool = True) -> Accepting
     """
     from forgepack.artifacts.attestation import read_attestation
     from forgepack.artifacts.deny import read_deny_list
-    from forgepack.release.attest.evidence import read_evidence
 
     policy = _read_policy(acceptance)
     attested = _numbered("attestation", acceptance.attestations)
@@ -74,7 +77,7 @@ def read_accepting(acceptance: Acceptance, *, of_pair: bool = True) -> Accepting
         denied |= read_deny_list(path).reasons
     given = ExtraFiles(
         attestations=tuple(read_attestation(path, name) for name, path in attested.items()),
-        evidence=tuple(read_evidence(path, name) for name, path in shown.items()),
+        evidence=tuple(_evidence(path, name) for name, path in shown.items()),
         denied=denied,
     )
     optional = {"waivers": acceptance.waivers, "baseline": acceptance.baseline}
@@ -97,6 +100,13 @@ def _read_policy(acceptance: Acceptance) -> Policy:
         baseline=None if baseline is None else read_baseline(baseline),
         exit_zero=acceptance.exit_zero,
     )
+
+
+def _evidence(path: Path, name: str) -> Evidence:
+    """Read a replay's report; replay is imported for one alone."""
+    from forgepack.release.attest.evidence import read_evidence
+
+    return read_evidence(path, name)
 
 
 def _numbered(role: str, paths: Iterable[Path]) -> dict[str, Path]:
