@@ -28,8 +28,8 @@ _EXAMPLES = {
     0: "`diff`: they are equal",
     1: "`verify`: any fault of content, corrupt and truncated files included; `gate`: not met; `diff`: they differ; "
     "`inspect`: something is wrong with what is there",
-    2: "a path that does not exist, an unknown option, rule, profile or schema, a revision that is not a full commit; "
-    "a variable of the hub's client that can't be used; a current folder that no longer exists",
+    2: "a path that does not exist, an unknown option, rule, profile or schema, a revision that is not a full "
+    "commit; a variable of the hub's client that can't be used; a current folder that no longer exists",
     3: "`verify` on a folder without a package, `verify --bundle` on one without release.json",
     4: "no permission; a donor's checkpoint; a lock that does not fit; a file over a [limit](limits.md). `verify` "
     "answers faults of content with 1. Also: more memory, nesting or open files than the machine grants; a name that "
