@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import resource
 import struct
 import subprocess
@@ -91,8 +92,10 @@ INPUTS: dict[str, tuple[Change, int]] = {
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_exhausting_input_ends_in_its_code(pair: Path, name: str) -> None:
+def test_exhausting_input_ends_in_its_code(pair: Path, name: str, *, whole: bool) -> None:
     """What is over a limit is exit 4, what is no file of its kind is exit 1; memory stays bounded."""
+    if "gigabyte" in name and not whole and random.randrange(4):
+        pytest.skip("a gigabyte that was never read takes seconds: one in four runs, each with --whole")
     change, code = INPUTS[name]
     change(pair)
     assert code == bounded(arguments(pair, "hash"))
