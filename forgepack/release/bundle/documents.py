@@ -140,7 +140,7 @@ def _readme(upstream: Upstream, files: Sequence[ReleaseFile], profile: Profile, 
         f"Runtime: bonded compile mode {runtime.compile_mode}, {runtime.draft_gap_ms} ms after each verification,",
         f"host threads: {runtime.host_threads}.",
         "",
-        "Policy: LICENSE and NOTICE for the target, drafter/LICENSE and drafter/NOTICE for the drafter;",
+        "Terms: LICENSE and NOTICE for the target, drafter/LICENSE and drafter/NOTICE for the drafter;",
         "MODIFICATIONS.md says what was changed, QWEN_SOURCE.json and drafter/DFLASH2_SOURCE.json from what.",
         *_not_proven(unproven),
     ]
