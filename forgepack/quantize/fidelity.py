@@ -6,8 +6,9 @@ by plain rounding (``rtn``), with the codebook that is there.
 GPTQ moves weights on purpose, and how far depends on the calibration, which is not at hand. Two things hold however
 it went. A row's scale is its root mean square times one of 29 factors (``fit``). And what GPTQ adds to a row is noise
 across it: the row keeps its *gain*, which is how much of its source is in it, (q·w)/(w·w). The gain stays what plain
-rounding to the same codes gives, near 1 where the codes reach the row's values and less where they cut them. The
-bounds below were measured, each far beyond what genuine rows need and far below what foreign ones give.
+rounding to the same codes gives, near 1 where the codes reach the row's values and less where they cut them: how much
+less is bounded by the source alone, since the codes may be forged as well. The bounds below were measured, each far
+beyond what genuine rows need and far below what foreign ones give.
 
 What this can't find: an index that is off by a few steps, which GPTQ might have chosen as well.
 
@@ -43,10 +44,13 @@ NEAR_GAIN = 0.1
 # Of the others: a genuine gain is at most 0.15 off that of plain rounding. The gain of another row is 0, of a negated
 # one -1, and of one whose scale is 1.3 times too large 1.3.
 GAIN = 0.2
+# A row may lose no more beyond that than its energy in values over six times its root mean square: genuine codes
+# reach that far wherever there is much to reach.
+PEAK = 6.0
 # The energy that GPTQ adds to the error of plain rounding, over the row's: at most 0.68.
 NOISE = 1.0
-# Of all rows with a gain near 1, together: at most 0.35 off their source, and a gain of 0.96 to 0.99. What is small
-# in each row is large in all of them.
+# Of all rows with a gain within GAIN of 1, each counted alike: at most 0.35 off their source, and a gain of 0.96 to
+# 0.98. What is small in each row is large in all of them.
 WHOLE = 0.6
 WHOLE_GAIN = 0.08
 # Where even plain rounding gives less gain, the row's values are far beyond the codes: worth a note.
@@ -54,6 +58,7 @@ HELD = 0.6
 # How far a silent row may be off zero.
 SILENT = 0.5
 SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
+SUBNORMAL = float(np.finfo(np.float16).smallest_normal)
 # Weights of a block: it and what is computed from it stay near the processor's caches.
 _BLOCK = 1 << 19
 _WORKERS = 2
@@ -136,12 +141,12 @@ def compare_matrices(
 class _Rows:
     """What was found of consecutive rows: tensor -> which rows are wrong, and how many the codes do not hold.
 
-    ``sums`` are squares of the difference, of the source, and source times codes, over the rows of a gain near 1.
+    ``sums`` are how many rows have a gain within GAIN of 1, their squared distances and their gains.
     """
 
     wrong: dict[str, Bools]
     loose: int = 0
-    sums: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    sums: tuple[int, float, float] = (0, 0.0, 0.0)
 
 
 def _compare(matrix: Matrix, note: Callable[[int], None], rows: slice) -> _Rows:
@@ -168,14 +173,17 @@ def _lut4_rows(matrix: Matrix, rows: slice) -> _Rows:
     wrong = {"scale": ~_legal_scales(weights, scale, fit.source, plain=matrix.plain)}
     if matrix.plain:
         return _Rows(wrong=wrong | {"idx": (indices != _nearest(weights, scale, codebook)).any(axis=1)})
-    near = (np.abs(fit.gain - 1) <= NEAR_GAIN) & (fit.distance <= NOISE * fit.source)
-    off = np.flatnonzero(~near)
-    rounded = _Fit.of(weights[off], _codes(_nearest(weights[off], scale[off], codebook), codebook), scale[off])
-    codes = ~near
-    codes[off] = ~(_silent(fit.at(off), scale[off], weights.shape[1]) | _like(fit.at(off), rounded))
-    loose = ~codes[off] & (rounded.gain < HELD) & (scale[off] > SMALLEST)
-    sums = (float(part[near].sum()) for part in (fit.distance, fit.source, fit.both))
-    return _Rows(wrong=wrong | {"idx": codes}, loose=int(loose.sum()), sums=(next(sums), next(sums), next(sums)))
+    held = (np.abs(fit.gain - 1) <= NEAR_GAIN) & (fit.distance <= NOISE * fit.source)
+    off = np.flatnonzero(~held)
+    odd, source, steps = fit.at(off), weights[off], scale[off]
+    rounded = _Fit.of(source, _codes(_nearest(source, steps, codebook), codebook), steps)
+    # A subnormal scale is too coarse for the row's size.
+    lost = (odd.gain >= 1 - GAIN - _beyond(source, odd.source)) | (steps < SUBNORMAL)
+    held[off] = (_like(odd, rounded) & lost) | _silent(odd, steps, weights.shape[1])
+    loose = held[off] & (rounded.gain < HELD) & (steps > SMALLEST)
+    summed = held & (np.abs(fit.gain - 1) <= GAIN)
+    sums = (int(summed.sum()), float((fit.distance / fit.source)[summed].sum()), float(fit.gain[summed].sum()))
+    return _Rows(wrong=wrong | {"idx": ~held}, loose=int(loose.sum()), sums=sums)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +215,13 @@ def _like(fit: _Fit, plain: _Fit) -> Bools:
     """Say of rows whether their gain is that of plain rounding, with no more noise than GPTQ adds."""
     noise = fit.distance - plain.distance
     return np.asarray((np.abs(fit.gain - plain.gain) <= GAIN) & (noise <= NOISE * fit.source))
+
+
+def _beyond(weights: F32, source: F64) -> F64:
+    """Return the share of each row's energy in values beyond PEAK times its root mean square."""
+    peaks = np.abs(weights) > PEAK * np.sqrt(source / weights.shape[1])[:, None]
+    energy: F64 = np.square(weights, where=peaks, out=np.zeros_like(weights)).sum(axis=1, dtype=np.float64)
+    return energy / source
 
 
 def _silent(fit: _Fit, scale: F16, columns: int) -> Bools:
@@ -275,11 +290,10 @@ def _told(matrix: Matrix, parts: list[_Rows]) -> Iterator[Deviation]:
 
 
 def _whole(matrix: Matrix, parts: list[_Rows]) -> Iterator[Deviation]:
-    distance, source, both = (sum(part.sums[n] for part in parts) for n in range(3))
-    if source and not distance <= WHOLE**2 * source:
-        found = f"{np.sqrt(distance / source):.3f}"
+    count, distance, gain = (sum(part.sums[n] for part in parts) for n in range(3))
+    if count and not distance <= WHOLE**2 * count:
         expected = f"at most {WHOLE} off its source as a whole"
-        yield Deviation(tensor=f"{matrix.name}.idx", expected=expected, found=found)
-    if source and not abs(both - source) <= WHOLE_GAIN * source:
+        yield Deviation(tensor=f"{matrix.name}.idx", expected=expected, found=f"{np.sqrt(distance / count):.3f}")
+    if count and not abs(gain / count - 1) <= WHOLE_GAIN:
         expected = f"a gain within {WHOLE_GAIN} of 1 as a whole"
-        yield Deviation(tensor=f"{matrix.name}.scale", expected=expected, found=f"{both / source:.3f}")
+        yield Deviation(tensor=f"{matrix.name}.scale", expected=expected, found=f"{gain / count:.3f}")

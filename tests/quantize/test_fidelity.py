@@ -73,6 +73,13 @@ def _rerounded(rounded: Rounded, change: Callable[[Array], Array]) -> Array:
     return _row(rounded.idx, lambda _: np.abs(changed[:, None] - codes).argmin(axis=1))
 
 
+def _recoded(rounded: Rounded, codes: Array) -> Rounded:
+    """Return all rows rounded plainly to other codes, as one would who forges the codebook along with the indices."""
+    scaled = rounded.weights.astype(np.float64) / rounded.scale.astype(np.float64)[:, None]
+    indices = np.abs(scaled[..., None] - codes).argmin(axis=2).astype(np.uint8)
+    return rounded.changed(lut=codes.astype(np.float16).reshape(-1, 1), idx=indices)
+
+
 FORGED: dict[str, tuple[Callable[[Rounded], Rounded], str]] = {
     "one scale negated": (lambda r: r.changed(scale=_row(r.scale, np.negative)), "scale"),
     "one row's indices mirrored": (lambda r: r.changed(idx=_row(r.idx, lambda row: 15 - row)), "idx"),
@@ -90,6 +97,10 @@ FORGED: dict[str, tuple[Callable[[Rounded], Rounded], str]] = {
     "a row of zeros": (lambda r: r.changed(scale=_row(r.scale, np.zeros_like)), "scale"),
     "one row at half its size": (lambda r: r.changed(idx=_rerounded(r, lambda row: row / 2)), "idx"),
     "one row in noise": (lambda r: r.changed(idx=_rerounded(r, lambda row: row + 1.5 * NOISE)), "idx"),
+    "codes of zeros": (lambda r: _recoded(r, np.zeros(16)), "idx"),
+    "codes too small": (lambda r: _recoded(r, np.linspace(-0.3, 0.3, 16)), "idx"),
+    "codes that cut most rows a little": (lambda r: _recoded(r, np.linspace(-1.6, 1.6, 16)), "idx"),
+    "codes of signs": (lambda r: _recoded(r, np.repeat([-0.8, 0.8], 8)), "idx"),
     "another matrix": (lambda r: make_rounded(**SHAPES[0], seed=2).changed(weights=r.weights), "idx"),
     "the source negated": (lambda r: r.changed(weights=-r.weights), "idx"),
 }
