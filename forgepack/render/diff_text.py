@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from forgepack.escaping import escape_line
-from forgepack.release.diff.compare import Diff
+from forgepack.release.diff.compare import DRAFTER, Diff
 from forgepack.release.diff.values import Difference
 
 SHOWN = 12
@@ -31,7 +31,9 @@ def _summary(found: Diff) -> str:
     if not found.differences:
         return f"equal: {names}"
     more = " or more" if found.cut else ""
-    told = f"; rules: {' '.join(found.rules)}" if found.rules else ""
+    told = "" if found.rules is None else f"; rules: {' '.join(found.rules) or 'none fails'}"
+    if found.rules is None and set(found.kinds) == {DRAFTER}:
+        told = "; no rule was evaluated: name the profile by --profile"
     word = "difference" if len(found.differences) == 1 else "differences"
     return f"{len(found.differences)}{more} {word}: {names}{told}"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from forgepack.release.diff.compare import diff_paths
+from forgepack.render.diff_text import diff_lines
 from forgepack.verify.policy.rule import find_rule
 from tests.mutation.catalogue import all_mutants
 from tests.mutation.stage import Mutant, Stage
@@ -74,3 +75,12 @@ def test_other_things_name_no_rule(base: Path, other: Path, part: str) -> None:
     found = diff_paths(base / part, other / part)
     assert found.differences
     assert (None, set()) == (found.rules, {rule for one in found.differences for rule in one.rules})
+
+
+def test_a_text_says_whether_rules_were_evaluated(base: Path, pair: Path) -> None:
+    """No rule that fails, and none that was asked since no shipped profile is named, are two things."""
+    sidecar = pair / SIDECAR
+    sidecar.write_text(json.dumps(json.loads(sidecar.read_text())))
+    sides = base / "drafter", pair / "drafter"
+    assert diff_lines(diff_paths(*sides, profile=tiny_profile()))[-1].endswith("; rules: none fails")
+    assert diff_lines(diff_paths(*sides))[-1].endswith("; no rule was evaluated: name the profile by --profile")
